@@ -12,9 +12,10 @@ are the median and the quartiles.
   in which they are frozen too and run again in each step. Where the processor has instructions for it, all trained
   also with our products in bf16, over the plain loop in fp32.
 - *predict*: texts of mixed length through a trained model of ours, over `transformers.pipeline` with its defaults, that
-  is one text at a time; for relations, over `text-classification` of the same sentences with markers in them. Then over
-  the bare products of the encoder's matrices with as many tokens as there are, without padding: what an exact answer in
-  fp32 costs whoever gives it.
+  is one text at a time; for relations, over `text-classification` of the same sentences with markers in them. Ours in
+  fp32 and, where the processor has it, in bf16, the pipeline in fp32. *answered*: the same in fp32 over the bare
+  products of the encoder's matrices with as many tokens as there are, without padding: what an exact answer costs
+  whoever gives it.
 - *products in bf16*: the same bare products in bf16, over those in fp32: whether bf16 can pay on this processor at all.
 - *trunk*: the frozen layers of sentences of one length together, over one by one.
 - *evaluation*: batches by a budget of tokens, over batches of 64 sentences.
@@ -71,7 +72,8 @@ def main() -> None:
     with one_thread(), tempfile.TemporaryDirectory() as folder:
         os.environ["WARDROUND_CACHE"] = f"{folder}/cache"
         encoder = _random_bert(Path(folder) / "encoder", *SIZES[options.size])
-        for name, mine, theirs, steps, aim in _comparisons(encoder, options.batch, quick=options.quick):
+        lengths = LENGTHS[:1] if options.quick else () if options.only.startswith("predict") else LENGTHS
+        for name, mine, theirs, steps, aim in _comparisons(encoder, options.batch, lengths, quick=options.quick):
             if options.only in name:
                 results[name] = compared(name, mine, theirs, steps, options.repeats, aim)
     if options.json:
@@ -111,10 +113,12 @@ def _random_bert(folder: Path, layers: int, width: int) -> Path:
     return folder
 
 
-def _comparisons(encoder: Path, size: int, *, quick: bool) -> Iterator[tuple[str, Run, Run, int, float | None]]:
+def _comparisons(
+    encoder: Path, size: int, lengths: Sequence[int], *, quick: bool
+) -> Iterator[tuple[str, Run, Run, int, float | None]]:
     """Name, our way, the other way, steps in each, and what the ratio should not exceed."""
     layers = read_encoder(encoder).shape.layers
-    for length in LENGTHS[:1] if quick else LENGTHS:
+    for length in lengths:
         texts = _texts(2 * size, length)
         for name, bound in _tasks(encoder, length).items():
             parts = torch.split(torch.arange(2 * size), size)
@@ -255,7 +259,8 @@ def _asking(encoder: Path, count: int) -> Iterator[tuple[str, Run, Run, int, flo
     tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
     tokenizer.add_tokens([mark for pair in MARKERS for mark in pair])
     products = _products(encoder, tokenizer, texts)
-    if not tried(None, "bf16")[1]:
+    bf16, absent = tried(None, "bf16")
+    if not absent:
         yield "products in bf16", _products(encoder, tokenizer, texts, torch.bfloat16), products, len(texts), None
     for name, kind, work, given in (
         (
@@ -275,9 +280,12 @@ def _asking(encoder: Path, count: int) -> Iterator[tuple[str, Run, Run, int, flo
         if name == "relation":  # as a trained one would, which knows what it was shown
             task = replace(task, candidates=Candidates((TYPES,)))
         notes = [Prediction(one.text, entities=one.entities if name == "relation" else ()) for one in documents]
-        mine = _predicting(task, task.model().eval(), notes)
-        yield f"predict {name}", mine, _piped(asked, given), len(texts), 0.33
-        yield f"predict {name} / products", mine, products, len(texts), None
+        mine, piped = _predicting(task, task.model().eval(), notes), _piped(asked, given)
+        yield f"predict {name}", mine, piped, len(texts), 0.33
+        yield f"{name} answered / products", mine, products, len(texts), None
+        if not absent:
+            narrow = _predicting(task, bf16.lend(task.model().eval()), notes, bf16)
+            yield f"predict {name}, bf16", narrow, piped, len(texts), 0.33
 
 
 def _marked(document: Document) -> str:
@@ -314,10 +322,10 @@ def _piped(asked: Any, texts: Sequence[str]) -> Run:
     return lambda _: asked(texts)
 
 
-def _predicting(task: Any, model: nn.Module, texts: Sequence[Prediction]) -> Run:
-    @torch.no_grad()
+def _predicting(task: Any, model: nn.Module, texts: Sequence[Prediction], device: Device = CPU) -> Run:
     def work(_: Path) -> None:
-        task.predict(model, texts)
+        with torch.no_grad(), device.products():
+            task.predict(model, texts)
 
     return work
 

@@ -26,6 +26,7 @@ from wardround.consortium.kit_check import reach
 from wardround.consortium.kits import init_site, new_consortium
 from wardround.consortium.submit import submit
 from wardround.core.codec import decode
+from wardround.core.device import OUT_OF_MEMORY
 from wardround.core.weights import Weights
 from wardround.layers.bound import NOTED
 from wardround.methods.scaffold import ScaffoldUpdate
@@ -69,6 +70,8 @@ class Shaky(Scaffold):
             time.sleep(5)
         if order == "raise":
             raise ValueError("Mrs Miller, born 1950, has a rash")
+        if order == "memory":
+            torch.empty(10**15)
         update = super().fit.run(model, site)
         if order == "nan":
             update = replace(update, change=update.change * float("nan"))
@@ -267,6 +270,7 @@ UNFIT = "fit: invalid: its result does not fit the study (NaN, shape, count or t
 @pytest.mark.parametrize(("what", "why"), [
     ("nan", UNFIT), ("shape", UNFIT), ("count", UNFIT),
     ("raise", "fit: failed: an error in the step; its own log says where"),
+    ("memory", f"fit: failed: {OUT_OF_MEMORY}"),  # and in the next round the site answers again
 ])  # fmt: skip
 @fault("faulty result")
 def test_a_faulty_result_does_not_leave_the_site(scene: Scene, tmp_path: Path, what: str, why: str) -> None:
@@ -278,6 +282,7 @@ def test_a_faulty_result_does_not_leave_the_site(scene: Scene, tmp_path: Path, w
     assert b"Miller" not in everything
     assert "Miller" not in log
     assert what != "raise" or "ValueError at shaky.py:" in log
+    assert what != "memory" or f"failed in fit of round 2: {OUT_OF_MEMORY}" in log
 
 
 LIES: tuple[Callable[[ScaffoldUpdate], bytes], ...] = (

@@ -23,6 +23,7 @@ from wardround.core.site import Site
 from wardround.core.task import Batch, SiteData
 from wardround.core.training import LocalTraining, Pull, Tilt
 from wardround.core.weights import Weights
+from wardround.methods.fedner import FedNER
 from wardround.tasks.features import FeatureRows, FeaturesTask
 
 DOUBLE = torch.float64
@@ -135,6 +136,12 @@ def test_optimisers_step_as_torchs_do(
 KINDS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW
 }  # fmt: skip
+
+
+def test_a_weight_without_a_gradient_stays_where_it_is_even_with_next_to_nothing_below_it() -> None:
+    flat, gradient = torch.tensor([1.0, 2.0]), torch.tensor([0.0, 1.0])
+    Adam(0.5, (0.9, 0.999), 1e-50, flat).step(flat, gradient)
+    torch.testing.assert_close(flat, torch.tensor([1.0, 1.5]))
 
 
 def test_a_large_model_steps_piece_by_piece_to_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -428,6 +435,8 @@ def test_moments_that_are_kept_go_on_as_if_there_were_no_rounds(settings: dict[s
     [
         ({"momentum": 0.9, "optimizer": "adam"}, 'momentum = 0.9 goes with optimizer = "sgd"; adam has betas'),
         ({"moments": "kept"}, "moments = kept goes with adam, adamw or momentum; plain SGD has nothing to keep"),
+        ({"betas": (0.5, 0.9)}, 'betas = (0.5, 0.9) goes with optimizer = "adam" or "adamw"; SGD has none'),
+        ({"eps": 0.1, "momentum": 0.9}, 'eps = 0.1 goes with optimizer = "adam" or "adamw"; SGD has none'),
         ({"schedule": "linear", "decay": 0.9}, "schedule = linear and decay = 0.9 both lower the rate; leave one"),
         ({"horizon": 5}, 'horizon = 5 is the end of a schedule; add schedule = "linear" or "cosine", or leave it out'),
         ({"schedule": "cosine", "horizon": 5, "warmup": 5}, "warmup = 5 leaves no round to the schedule, which ends"),
@@ -437,6 +446,12 @@ def test_moments_that_are_kept_go_on_as_if_there_were_no_rounds(settings: dict[s
 def test_settings_that_do_not_go_together_are_refused(settings: dict[str, Any], expected: str) -> None:
     with pytest.raises(ValueError, match=re.escape(expected)):
         LocalTraining(**settings)
+
+
+def test_settings_of_adam_are_taken_where_only_the_coordinator_has_it() -> None:
+    assert (0.5, 0.9) == FedNER(optimizer="sgd", betas=(0.5, 0.9)).betas
+    with pytest.raises(ValueError, match=r"betas = \(0.5, 0.9\) goes with optimizer"):
+        FedNER(optimizer="sgd", server="sgd", betas=(0.5, 0.9))
 
 
 def test_training_leaves_the_weights_it_started_from_as_they_are() -> None:

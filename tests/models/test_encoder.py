@@ -2,17 +2,20 @@
 
 import json
 import os
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from unittest import mock
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from encoder_folders import LAYERS, POSITIONS, WORDS, foreign_encoder, tiny_encoder
-from wardround.models.encoder import AnyEncoder, Encoder
+from wardround.models.encoder import AnyEncoder, Embeddings, Encoder, attention
 from wardround.models.pretrained import Pretrained, packaged, read_encoder
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: nothing is to be fetched
@@ -140,3 +143,39 @@ def test_shards_and_vocab_txt_serve_as_well(tmp_path: Path) -> None:
         other.tokenizer.encode(text, add_special_tokens=False).ids
     )
     assert (one.start, one.end, one.unknown) == (other.start, other.end, other.unknown)
+
+
+def attended(given: list[Tensor], mask: Tensor | None, how: Callable[..., Tensor]) -> list[Tensor]:
+    """What comes of queries, keys and values, and their gradients."""
+    parts = [one.clone().requires_grad_() for one in given]
+    out = how(*parts, mask)
+    out.square().sum().backward()  # type: ignore[no-untyped-call]  # torch's own gap
+    return [out.detach(), *(cast("Tensor", one.grad) for one in parts)]
+
+
+@pytest.mark.parametrize("hidden", [0, 3])
+def test_attention_in_bf16_is_torchs_to_its_rounding(hidden: int) -> None:
+    rng = torch.Generator().manual_seed(0)
+    given = [torch.randn(2, 3, 7, 8, generator=rng) for _ in range(3)]
+    mask = (torch.arange(7) < torch.tensor([[7 - hidden], [7]]))[:, None, None] if hidden else None
+    expected = attended(given, mask, functional.scaled_dot_product_attention)
+    with mock.patch.object(functional, "scaled_dot_product_attention") as slow:
+        actual = attended([one.bfloat16() for one in given], mask, attention)
+    assert not slow.called
+    for one, other in zip(actual, expected, strict=True):
+        torch.testing.assert_close(one.float(), other, rtol=0.05, atol=0.08)
+
+
+def test_a_table_of_tokens_whose_gradient_is_held_gets_no_second_one_of_its_size(tmp_path: Path) -> None:
+    pretrained = read_encoder(tiny_encoder(tmp_path / "encoder"))
+    encoder, ids = ours(pretrained, range(1)), torch.tensor([[5, 6, 5]])
+    encoder(ids).square().sum().backward()
+    table = cast("Embeddings", encoder.embeddings).tokens.weight
+    expected = cast("Tensor", table.grad)
+    table.grad = held = torch.zeros_like(table)
+    seen: list[bool] = []
+    table.register_hook(lambda gradient: seen.append(gradient.is_sparse))  # type: ignore[no-untyped-call]
+    encoder(ids).square().sum().backward()
+    assert [True] == seen
+    assert table.grad is held
+    torch.testing.assert_close(held, expected)

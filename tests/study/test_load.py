@@ -475,7 +475,7 @@ def test_adapters_and_heads_have_rates_of_their_own(tmp_path: Path) -> None:
     task = {"name": "tagging", "model": "encoder", "encoder": str(tiny_encoder(tmp_path))}
     tables = {"name": "open", "rounds": 1, "corpus": {"name": "clinic"}, "method": {"name": "fedavg"}}
     heads = ({"freeze": 2}, 3e-3), ({"freeze": 1, "layers": 1}, 3e-3), ({"freeze": 1}, 5e-5)
-    for more, rate in (({}, 5e-5), ({"adapter": {"rank": 2}}, 3e-3), *heads):
+    for more, rate in (({}, 5e-5), ({"adapter": {"rank": 2}}, 3e-4), *heads):
         settings = cells({**tables, "task": {**task, **more}})[0].study.resolved["method"]
         assert ("adam", rate) == (settings["optimizer"], settings["lr"])
 

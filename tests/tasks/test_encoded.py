@@ -138,6 +138,21 @@ def test_padding_and_company_change_no_prediction(tmp_path: Path) -> None:
             torch.testing.assert_close(scores[: len(alone)], alone, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("freeze", ["nothing", 1, 2])
+@pytest.mark.parametrize("name", ["classification", "classification by the mean", "tagging"])
+def test_answers_are_given_without_padding_and_are_those_with_it(name: str, freeze: Any, tmp_path: Path) -> None:
+    task = bound(name, tiny_encoder(tmp_path), freeze=freeze, layers=2)
+    model, examples = task.model().eval(), task.examples(TASKS[name][2])
+    asked = [*(task._through(examples, padded=False) if name == "tagging" else task.asked(examples))]
+    assert [*range(6)] == sorted(row for batch in asked for row in batch.rows.tolist())
+    if freeze != 2:  # where all is frozen, there is nothing to pad
+        assert [batch.inputs.inputs.shape[0] for batch in asked] == [
+            sum(batch.inputs.lengths if name != "tagging" else batch.inputs.sizes) for batch in asked
+        ]
+    for batch in asked:
+        torch.testing.assert_close(model(batch.inputs), model(examples.batch(batch.rows).inputs), rtol=1e-4, atol=1e-4)
+
+
 def test_a_word_has_the_state_of_its_first_piece_and_each_tag_stands_for_itself(tmp_path: Path) -> None:
     encoder = tiny_encoder(tmp_path)
     task = bound("tagging without a chain", encoder)

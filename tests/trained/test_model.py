@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 import trained_models
 import wardround
 from wardround.clinic import Clinic
+from wardround.core.device import Precision
 from wardround.metrics.entities import entity_counts, entity_metrics
 from wardround.models.crf import CRF
 from wardround.runs.build import build
@@ -203,6 +205,21 @@ def test_entities_that_come_with_a_document_are_related_without_a_tagger(runs: P
     told = model(Document("7", NOTE, entities=entities))
     assert ["DRUG", "problem"] == [one.type for one in told.entities]
     assert [("T1", "T2")] == [(link.head, link.tail) for link in told.relations]
+
+
+def test_in_bf16_a_model_answers_the_same_to_two_digits(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+    at = NOTE.index("aspirin"), NOTE.index("chest")
+    document = Document(
+        "7",
+        NOTE,
+        entities=(Entity("a", "treatment", at[0], at[0] + 7), Entity("b", "problem", at[1], at[1] + 10)),
+    )
+    plain, narrow = (wardround.load(runs / "relater", precision=one).using("given") for one in get_args(Precision))
+    expected, actual = (model(document).relations for model in (plain, narrow))
+    assert [one.type for one in expected] == [one.type for one in actual]
+    assert [one.confidence for one in expected] == pytest.approx([one.confidence for one in actual], abs=0.02)
+    assert expected != actual
 
 
 def test_a_stream_is_answered_in_order_and_like_single_texts(tagger: Model) -> None:

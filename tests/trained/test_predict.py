@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import trained_models
 import wardround
@@ -18,6 +19,7 @@ from study_files import Ended, cli, start
 from wardround.cli.drawn import drawn
 from wardround.cli.progress import LINE_SECONDS, Counter
 from wardround.clinic import Clinic
+from wardround.core.device import DeviceError
 from wardround.core.doing import noticed
 from wardround.formats.jsonl import json_row
 from wardround.text.document import Document, Entity, Placed, Relation
@@ -25,7 +27,7 @@ from wardround.text.pairs import CROWD
 from wardround.text.prediction import Label, Prediction
 from wardround.trained.note_nlp import NOTE_NLP
 from wardround.trained.outputs import CSV
-from wardround.trained.pool import Worker, WorkerError, predictions
+from wardround.trained.pool import Worker, WorkerError, _loaded, predictions
 
 NOTE = "Patient was given aspirin for chest pain. Troponin showed infarction; continue metoprolol."
 
@@ -71,6 +73,26 @@ def test_one_text_is_shown_for_people(here: Path) -> None:
     assert (0, "") == (ended.code, ended.err)
     assert f"{drawn(told, colour=False, title=True)}\n" == ended.out
     assert "──▶" in ended.out
+
+
+def test_a_precision_is_one_that_there_is_and_that_the_processor_has(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = cli("predict", "tagger", "--text", NOTE, "--precision", "bf32", cwd=here)
+    assert (2, True, True) == (ended.code, "--precision bf32" in ended.err, "fp32" in ended.err)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True})
+    with pytest.raises(DeviceError, match="bf16': this processor has no instructions for it"):
+        wardround.load(here / "tagger", precision="bf16")
+
+
+def test_workers_compute_in_the_precision_that_was_asked_for(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+    model = wardround.load(here / "tagger", precision="bf16")
+    spec: list[dict[str, Any]] = []
+    monkeypatch.setattr(Worker, "_send", lambda _, what: spec.append(what))
+    with Worker(model):
+        pass
+    assert "bf16" == _loaded(json.loads(json.dumps(spec[0]))).device.precision
 
 
 def test_every_kind_of_input_gives_the_same_findings(here: Path) -> None:

@@ -40,8 +40,9 @@ from wardround.text.reading import DataError, Problems
 from wardround.text.shown import WORDS
 
 if TYPE_CHECKING:
+    from wardround.core.device import Precision
     from wardround.trained.fhir_findings import Resources
-    from wardround.trained.model import Model
+    from wardround.trained.model import Entities, Model
     from wardround.trained.note_nlp import Concepts
     from wardround.trained.outputs import Sink
 
@@ -103,6 +104,7 @@ def command(
         typer.Option("--resume", help="Keep what is done if this is interrupted; the same command then goes on."),
     ] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes, each with the model.")] = 1,
+    precision: Annotated[str, typer.Option(help="Of an encoder's products: fp32, or bf16, which is faster.")] = "fp32",
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no warnings.")] = False,
     *,
     options: Options,
@@ -116,19 +118,19 @@ def command(
     from wardround.trained.languages import Languages
     from wardround.trained.least_sure import LeastSure
     from wardround.trained.mentions import Mentions
-    from wardround.trained.model import Entities, load
+    from wardround.trained.model import load
     from wardround.trained.pool import predictions
     from wardround.trained.resume import resumed
     from wardround.trained.source import count_files, read_texts
 
     folders, path = _split(paths, text)
     target = _target(to, out, one=text is not None)
-    one_of(entities, get_args(Entities), "--entities")
+    _known(entities, precision)
     _fitting(target, concepts, resources)
     _look_back(target, resume=resume)
     problems, losses, languages = (Findings(skips=True) if skip else Problems()), Problems(), Languages()
     with one_thread(), _refusals(target):
-        model = load(*folders, rename=renames(rename), trust=trust or ())
+        model = load(*folders, rename=renames(rename), trust=trust or (), precision=cast("Precision", precision))
         model = model.using(cast("Entities", entities or ("found" if model.tags else "given")))
         mentions = Mentions(model)
         options = _as_trained(path, replace(options, labelled=False), form, model, quiet=quiet)
@@ -165,6 +167,15 @@ def command(
             errors.print(f"{counter.words()}{chosen}: {target}")
     if _skipped(problems, quiet=quiet):
         raise SystemExit(SKIPPED)
+
+
+def _known(entities: str, precision: str) -> None:
+    """Refuse words that these options do not have."""
+    from wardround.core.device import Precision
+    from wardround.trained.model import Entities
+
+    one_of(entities, get_args(Entities), "--entities")
+    one_of(precision, get_args(Precision), "--precision")
 
 
 def _fitting(target: Target, concepts: Path | None, resources: Path | None) -> None:

@@ -18,7 +18,7 @@ Rules of this file:
 import dataclasses
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from math import ceil
@@ -114,6 +114,12 @@ class Device:
                 object.__setattr__(module, name, border.around(getattr(module, name)))
         return model
 
+    def products(self) -> AbstractContextManager[object]:
+        """Where products are in this precision, of whatever model; weights are made narrow once in it."""
+        if self.precision == "fp32":
+            return nullcontext()
+        return torch.autocast(self.kind.partition(":")[0], torch.bfloat16)
+
 
 CPU = Device()
 
@@ -144,8 +150,7 @@ class _Border:
             with ExitStack() as stack:
                 if kind.type != "cpu":
                     stack.enter_context(kind)  # what a model makes by itself, such as places, is made there
-                if self.device.precision == "bf16":
-                    stack.enter_context(torch.autocast(kind.type, torch.bfloat16))
+                stack.enter_context(self.device.products())
                 yield
         finally:
             self.inside = False

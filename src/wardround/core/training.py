@@ -141,12 +141,21 @@ class LocalTraining:
             yield "momentum", f'goes with optimizer = "sgd"; {self.optimizer} has betas'
         elif self.moments == "kept" and not self.momentum:
             yield "moments", "goes with adam, adamw or momentum; plain SGD has nothing to keep"
+        if not self.adam:
+            for name in ("betas", "eps"):
+                if getattr(self, name) != getattr(LocalTraining, name):
+                    yield name, 'goes with optimizer = "adam" or "adamw"; SGD has none'
         if self.decay != 1:
             yield "schedule", f"and decay = {self.decay:g} both lower the rate; leave one of them out"
         if self.schedule is None:
             yield "horizon", 'is the end of a schedule; add schedule = "linear" or "cosine", or leave it out'
         elif self.horizon and (self.warmup or 0) >= self.horizon:
             yield "warmup", f"leaves no round to the schedule, which ends with round {self.horizon}; lower it"
+
+    @property
+    def adam(self) -> bool:
+        """Whether anything steps by Adam, and so has its settings."""
+        return self.optimizer != "sgd"
 
     def steady(self, lr: float) -> float:
         """The rate of SGD that goes with the method's other settings, where `lr` suits the task's model."""

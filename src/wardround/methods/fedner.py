@@ -107,6 +107,11 @@ class FedNER(LocalTraining, Method[Served]):
     _passes: ClassVar["WeakKeyDictionary[Examples, tuple[tuple[int, ...], Iterator[Batch]]]"] = WeakKeyDictionary()
     """Each site's pass over its examples where it stands; begun anew, and skipped through, if it is not there."""
 
+    @property
+    def adam(self) -> bool:
+        """At the sites or at the coordinator."""
+        return "adam" in (self.optimizer, self.server)
+
     def start(self, weights: Weights, cohort: Cohort) -> Served:
         """The initial shared part, and how many examples there are."""
         if not self.ask_sizes:

@@ -8,6 +8,7 @@ only, or the mean of all states (Reimers and Gurevych, EMNLP 2019). A word has t
 chain, each tag stands for itself.
 """
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import torch
@@ -21,10 +22,14 @@ Pool = Literal["cls", "mean"]
 
 
 class Pieces(NamedTuple):
-    """Numbers (B, L) or states (B, L, width), and which are real (B, L); or vectors of texts (B, width), with none."""
+    """Numbers (B, L) or states (B, L, width), and which are real (B, L); or vectors of texts (B, width), with none.
+
+    Or numbers (T,) or states (T, width) of texts one behind another, and the length of each.
+    """
 
     inputs: Tensor
     real: Tensor | None
+    lengths: Sequence[int] | None = None
 
 
 class TextEncoder(nn.Module):
@@ -46,13 +51,17 @@ class TextEncoder(nn.Module):
     @entry
     def features(self, pieces: Pieces) -> Tensor:
         """What the classifier sees of each text."""
-        inputs, real = pieces
-        if real is None:
+        inputs, real, lengths = pieces
+        first = torch.zeros(len(lengths or inputs), 1, dtype=torch.int64, device=inputs.device)  # (B, 1)
+        if lengths is not None and self.pool == "cls":
+            vectors = self.encoder.ragged(inputs, lengths, first).squeeze(1)  # (B, width)
+        elif lengths is not None:
+            each = torch.split(self.encoder.ragged(inputs, lengths), [*lengths])
+            vectors = torch.stack([states.mean(0) for states in each])  # (B, width)
+        elif real is None:
             vectors = inputs  # (B, width)
         elif self.pool == "cls":
-            vectors = self.encoder(
-                inputs, real, torch.zeros(len(inputs), 1, dtype=torch.int64, device=inputs.device)
-            ).squeeze(1)  # (B, width)
+            vectors = self.encoder(inputs, real, first).squeeze(1)  # (B, width)
         else:
             shares = real.to(torch.float32) / real.sum(1, keepdim=True)  # (B, L)
             vectors = (shares.unsqueeze(1) @ self.encoder(inputs, real)).squeeze(1)  # (B, width)
@@ -64,7 +73,8 @@ class Windows(NamedTuple):
     """Sentences of B, as pieces in R windows of which the longest sentences have several.
 
     Numbers (R, P) or states (R, P, width), which are real (R, P), and for each word where it begins among those R · P
-    (B, L); or the words' states (B, L, width) by themselves.
+    (B, L); or the words' states (B, L, width) by themselves; or numbers (T,) or states (T, width) of windows one behind
+    another, the length of each, and where words begin among those T.
     """
 
     inputs: Tensor
@@ -72,6 +82,8 @@ class Windows(NamedTuple):
     homes: Tensor | None
     lengths: Tensor
     """Words of each sentence (B,)."""
+    sizes: Sequence[int] | None = None
+    """Pieces of each window, if these are not padded."""
 
 
 class EncodedTagger(nn.Module):
@@ -87,7 +99,10 @@ class EncodedTagger(nn.Module):
         """Emission scores (B, L, tags)."""
         states = batch.inputs  # (B, L, width)
         if batch.homes is not None:
-            pieces = self.encoder(batch.inputs, batch.real).flatten(0, 1)  # (R · P, width)
+            if batch.sizes is None:
+                pieces = self.encoder(batch.inputs, batch.real).flatten(0, 1)  # (R · P, width)
+            else:
+                pieces = self.encoder.ragged(batch.inputs, batch.sizes)  # (T, width)
             states = pieces.index_select(0, batch.homes.flatten()).unflatten(0, batch.homes.shape)  # (B, L, width)
         emissions: Tensor = self.crf.emit(self.dropout(states))  # (B, L, tags)
         return emissions

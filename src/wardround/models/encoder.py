@@ -29,6 +29,9 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+LONG = 1024  # tokens, beyond which a table of all pairs is too large
+
+
 @dataclass(frozen=True)
 class Shape:
     """The sizes of an encoder."""
@@ -74,6 +77,8 @@ class Embeddings(nn.Module):
         return self._added(ids, self.positions(self.first + places))
 
     def _added(self, ids: Tensor, places: Tensor) -> Tensor:
+        held = self.tokens.weight.grad  # where there is one, only the rows of a batch are added to it
+        self.tokens.sparse = held is not None and held.device.type == "cpu"
         whole = self.tokens(ids) + places  # (…, width)
         states: Tensor = self.dropout(self.norm(whole if self.types is None else whole + self.types.weight[0]))
         return states
@@ -101,7 +106,7 @@ class EncoderLayer(nn.Module):
             part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (query, key, value)
         )  # (B, heads, Q or L, width / heads)
         rate = self.dropout.p if self.training else 0.0
-        attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=rate)
+        attended = attention(query, key, value, mask, rate)
         return self._beyond(asking, attended.transpose(1, 2).flatten(2))
 
     def ragged(self, states: Tensor, groups: Sequence[tuple[int, int]], chosen: Tensor | None = None) -> Tensor:
@@ -119,7 +124,7 @@ class EncoderLayer(nn.Module):
             )
         )
         attended = [
-            functional.scaled_dot_product_attention(*(part.unflatten(0, (rows, -1)).transpose(1, 2) for part in parts))
+            attention(*(part.unflatten(0, (rows, -1)).transpose(1, 2) for part in parts))
             .transpose(1, 2)
             .flatten(2)
             .flatten(0, 1)
@@ -212,6 +217,26 @@ class Encoder(AnyEncoder):
                 kept.append(states)
         some = [one if places is None or (one is states and layers) else taken(one, places) for one in kept]
         return torch.stack(some).mean(0)
+
+
+def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0) -> Tensor:
+    """What queries (B, heads, Q, each) attend to among values (B, heads, L, each).
+
+    As torch has it; but of bf16 on a processor its backward pass takes three times as long as these products.
+    """
+    if query.dtype is not torch.bfloat16 or query.device.type != "cpu" or key.shape[-2] > LONG:
+        return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+    rows, heads = query.shape[:2]
+    hidden = query.new_zeros(1, 1, 1)
+    if mask is not None:
+        low = (~mask).to(query.dtype) * (torch.finfo(query.dtype).min / 2)  # (B, 1, 1 or Q, L)
+        hidden = low.expand(rows, heads, -1, -1).flatten(0, 1)  # (B · heads, 1 or Q, L)
+    query, key, value = (part.flatten(0, 1) for part in (query, key, value))
+    scale = query.shape[-1] ** -0.5
+    scores = torch.baddbmm(hidden, query, key.transpose(1, 2), beta=int(mask is not None), alpha=scale)
+    shares = torch.softmax(scores, -1, dtype=query.dtype)  # (B · heads, Q, L)
+    shares = functional.dropout(shares, dropout) if dropout else shares
+    return torch.bmm(shares, value).view(rows, heads, *query.shape[1:])
 
 
 def _table(rows: int, width: int) -> nn.Embedding:

@@ -8,6 +8,9 @@ begins as it was. A mean of products is not the product of means, so averaging A
 With `fixed`, A stays as it was drawn, the same everywhere and for ever, and averages are exact (Sun et al., "Improving
 LoRA in Privacy-preserving Federated Learning", ICLR 2024); half as much is sent.
 
+Adapters want a larger rate than the head beside them, which answers the commonest class only where it moves as fast. So
+A and B are held as a tenth of themselves, and with Adam move ten times as fast as the rate says.
+
 Linear layers are known by the last part of their name, in our encoder and in those of transformers alike.
 """
 
@@ -21,6 +24,9 @@ from torch.nn import functional
 
 from wardround.core.exchange import seeded
 
+SPEED = 10
+"""How many times as fast Adam moves A and B as what is trained beside them, at the same rate."""
+
 ATTENTION = frozenset({
     "query", "value", "q_lin", "v_lin", "query_proj", "value_proj", "q_proj", "v_proj", "q", "v", "Wqkv",
 })  # fmt: skip
@@ -33,7 +39,7 @@ class Adapter:
 
     rank: Annotated[int, Ge(1)]
     """r: how many directions an adapter has; more of them learn more, and weigh more."""
-    alpha: Annotated[float, Gt(0)] = 16.0
+    alpha: Annotated[float, Gt(0)] = 64.0
     """α: what an adapter adds is multiplied by α/r."""
     fixed: bool = False
     """Whether A stays as it was drawn, so that the mean of sites' adapters is the mean of what they changed."""
@@ -49,9 +55,10 @@ class Adapted(nn.Module):
     def __init__(self, base: nn.Linear, adapter: Adapter, name: str) -> None:
         super().__init__()
         self.base = base.requires_grad_(requires_grad=False)
-        self.scale = adapter.alpha / adapter.rank
+        self.scale = adapter.alpha / adapter.rank * SPEED**2
         chance = torch.Generator().manual_seed(seeded("adapter", name)) if adapter.fixed else None
-        down = torch.empty(adapter.rank, base.in_features).uniform_(-1, 1, generator=chance) * base.in_features**-0.5
+        down = torch.empty(adapter.rank, base.in_features).uniform_(-1, 1, generator=chance)
+        down *= base.in_features**-0.5 / SPEED
         if adapter.fixed:
             self.register_buffer("down", down, persistent=False)
         else:

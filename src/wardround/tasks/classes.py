@@ -32,6 +32,10 @@ class ClassesTask(BoundTask):
         """All examples in batches, for what learns nothing of them."""
         yield from self.batches(examples, self.at_once, None)
 
+    def asked(self, examples: Any) -> Iterator[Any]:
+        """The same for answers, which may be rounded in another way."""
+        return self.through(examples)
+
     def scored(self, model: Any, batch: Any) -> Tensor:
         """The scores of a batch (B, classes), before the softmax."""
         scores: Tensor = model(batch.inputs)

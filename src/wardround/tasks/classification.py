@@ -324,7 +324,7 @@ class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
         examples, beyond = self.unlabelled([one.text for one in texts])
         labels, margins = [tuple[Label, ...]()] * len(texts), [1.0] * len(texts)
         several = self.settings.several
-        for batch in self.through(examples):
+        for batch in self.asked(examples):
             scores = self.scored(model, batch)  # (B, labels)
             odds = scores.sigmoid() if several else scores.softmax(1)  # (B, labels)
             for row, mine in zip(batch.rows.tolist(), odds, strict=True):

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from wardround.models.encoded import TextEncoder
-from wardround.tasks.batching import budgeted
+from wardround.tasks.batching import budgeted, packed
 from wardround.tasks.classification import Classification, ClassificationTask, OneLabelTask
 from wardround.tasks.encoders import EncoderParts
 from wardround.tasks.text_examples import TextBatch, TextExamples, class_weights
@@ -69,6 +69,13 @@ class EncodedTextsTask(ClassificationTask):
     def through(self, examples: TextExamples) -> Iterator[TextBatch]:
         """All texts, as many at once as have so many pieces."""
         return (examples.batch(rows) for rows in budgeted(examples.tokens.lengths))
+
+    def asked(self, examples: TextExamples) -> Iterator[TextBatch]:
+        """The same without padding, for answers."""
+        if self.parts.all_frozen:
+            return self.through(examples)
+        some = ((rows, torch.tensor(rows)) for rows in packed(examples.tokens.lengths.tolist()))
+        return (TextBatch(examples.tokens.unpadded(rows), examples.labels[at], at) for rows, at in some)
 
 
 class EncodedTextTask(EncodedTextsTask, OneLabelTask):

@@ -36,8 +36,8 @@ TRAINING: Mapping[str, Mapping[str, Any]] = {"adam": {"lr": 5e-5, "batch": 16}, 
 """By optimiser, the settings of local training that suit a pretrained encoder under a new head."""
 OF_HEADS: Mapping[str, Mapping[str, Any]] = {"adam": {"lr": 3e-3, "batch": 16}, "sgd": {"lr": 0.01, "batch": 16}}
 """Those that suit a new head over an encoder that is frozen: at the rate of a whole encoder it would hardly learn."""
-OF_ADAPTERS: Mapping[str, Mapping[str, Any]] = {"adam": {"lr": 3e-3, "batch": 16}}
-"""Those that suit adapters, which begin at zero: at the rate of a whole encoder they would hardly move."""
+OF_ADAPTERS: Mapping[str, Mapping[str, Any]] = {"adam": {"lr": 3e-4, "batch": 16}}
+"""Those that suit a new head beside adapters, which move faster by themselves (`lora`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class EncoderSettings:
     """Of how many of the encoder's last layers a token's state is the mean."""
     adapter: Adapter | None = None
     """Low-rank adapters, `{ rank = 8 }`: only they and the head are trained and sent. With `fixed = true` averages of
-    them are exact; `alpha` (16 unless given) scales them; `layers` names the linear layers that they stand beside."""
+    them are exact; `alpha` (64 unless given) scales them; `layers` names the linear layers that they stand beside."""
     remember: bool = True
     """Whether the states of frozen layers, or the numbers of tokens, are kept on disk for later runs."""
     folder: str = ""

@@ -5,7 +5,7 @@ tokens that are characters, each is a word. A sentence with more pieces than the
 several windows, each of whole words.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from wardround.models.encoded import Windows
 from wardround.models.pretrained import Pretrained
-from wardround.tasks.batching import Ragged
+from wardround.tasks.batching import Ragged, budgeted, packed
 from wardround.tasks.encoders import EncoderParts, Sequences
 from wardround.tasks.tag_examples import TagBatch
 from wardround.text.tokens import LETTERS, Sentence
@@ -57,7 +57,13 @@ class PieceExamples:
         bounds = zip(self._firsts.tolist(), self._counts.tolist(), strict=True)
         return [torch.cat(each[first : first + count]) for first, count in bounds]
 
-    def batch(self, rows: Tensor) -> TagBatch:
+    def through(self, *, padded: bool) -> Iterator[TagBatch]:
+        """All sentences, as many at once as have so many pieces."""
+        if padded or self._parts.all_frozen:
+            return map(self.batch, budgeted(self.sizes))
+        return (self.batch(torch.tensor(rows), padded=False) for rows in packed(self.sizes.tolist()))
+
+    def batch(self, rows: Tensor, *, padded: bool = True) -> TagBatch:
         """These rows as the model takes them."""
         lengths = self.lengths[rows]  # (B,)
         if self._parts.all_frozen:
@@ -65,12 +71,19 @@ class PieceExamples:
             return TagBatch(Windows(vectors, None, None, lengths), self.tags.padded(rows), rows)
         firsts, counts = self._firsts[rows].tolist(), self._counts[rows].tolist()
         chosen = torch.tensor([first + at for first, count in zip(firsts, counts, strict=True) for at in range(count)])
-        inputs, real = self._sequences.filled(chosen)  # (R, P)
-        places = self._places.padded(chosen) + inputs.shape[1] * torch.arange(len(chosen))[:, None]  # (R, Q), of R · P
+        sizes = self._sequences.tokens.lengths[chosen]  # (R,)
+        if padded:
+            inputs, real = self._sequences.filled(chosen)  # (R, P)
+            starts = inputs.shape[1] * torch.arange(len(chosen))  # (R,), of R · P
+        else:
+            inputs, real = self._sequences.packed(chosen.tolist()), None  # (T,)
+            starts = sizes.cumsum(0) - sizes  # (R,), of T
+        places = self._places.padded(chosen) + starts[:, None]  # (R, Q)
         filled = torch.arange(places.shape[1]) < self._places.lengths[chosen][:, None]  # (R, Q): a word each
         homes = torch.zeros(len(rows), int(lengths.max()), dtype=torch.int64)  # (B, L)
         homes[torch.arange(homes.shape[1]) < lengths[:, None]] = places[filled]
-        return TagBatch(Windows(inputs, real, homes, lengths), self.tags.padded(rows), rows)
+        windows = Windows(inputs, real, homes, lengths, None if padded else sizes.tolist())
+        return TagBatch(windows, self.tags.padded(rows), rows)
 
 
 def windows(words: Sequence[str], encoder: Pretrained) -> list[PieceWindow]:

@@ -33,7 +33,7 @@ from wardround.core.refusal import Misfit
 from wardround.core.wanted import go_on
 from wardround.models.encoded import EncodedTagger
 from wardround.models.tagger import Parts, Tagger, named_parts
-from wardround.tasks.batching import Ragged, budgeted, grouped
+from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.encoders import EncoderSettings
 from wardround.tasks.entities import CHAINED_TAGS, SEPARATE_TAGS, EntitiesTask, Tried
 from wardround.tasks.span_odds import sure_entities
@@ -279,11 +279,11 @@ class TaggingTask(ByOwnTags, EntitiesTask):
         for rows in grouped(examples.sizes, size, rng):
             yield examples.batch(rows)
 
-    def _through(self, examples: AnyExamples) -> Iterator[TagBatch]:
+    def _through(self, examples: AnyExamples, *, padded: bool = True) -> Iterator[TagBatch]:
         """All sentences in batches, for what learns nothing of them."""
-        encoded = isinstance(examples, PieceExamples)
-        rows = budgeted(examples.sizes) if encoded else grouped(examples.sizes, EVALUATED_AT_ONCE, None)
-        return map(examples.batch, rows)
+        if isinstance(examples, PieceExamples):
+            return examples.through(padded=padded)
+        return map(examples.batch, grouped(examples.sizes, EVALUATED_AT_ONCE, None))
 
     def loss(self, model: AnyTagger, batch: TagBatch) -> Tensor:
         """Mean negative log-likelihood per sentence."""
@@ -338,13 +338,13 @@ class TaggingTask(ByOwnTags, EntitiesTask):
 
     def _entities(self, model: AnyTagger, sentences: Sequence[Sentence]) -> list[list[Entity]]:
         """The entities of each sentence, in order."""
-        entities: list[list[Entity]] = [[] for _ in sentences]
-        for batch in self._through(self._examples(sentences, [[0] * len(one.words) for one in sentences], {})):
+        entities: dict[int, list[Entity]] = {}
+        blank = [[0] * len(one.words) for one in sentences]
+        for batch in self._through(self._examples(sentences, blank, {}), padded=False):
             go_on()
             emissions, lengths, rows = model(batch.inputs), batch.inputs.lengths, batch.rows.tolist()
             paths = model.crf.decode(emissions, lengths)  # (B, L)
             kinds = [mine for mine, _ in self._spans(paths, lengths)]
             sure = sure_entities(model.crf, emissions, lengths, paths, kinds, [sentences[row].places for row in rows])
-            for row, mine in zip(rows, sure, strict=True):
-                entities[row] = mine
-        return entities
+            entities |= zip(rows, sure, strict=True)
+        return [entities[row] for row in range(len(sentences))]

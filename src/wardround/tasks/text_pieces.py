@@ -39,6 +39,10 @@ class TextSequences(Sequences):
         """These texts as the model takes them."""
         return Pieces(self._vectors[rows], None) if self._parts.all_frozen else Pieces(*self.filled(rows))
 
+    def unpadded(self, rows: list[int]) -> Pieces:
+        """The same one behind another."""
+        return Pieces(self.packed(rows), None, self.lengths[rows].tolist())
+
 
 @dataclass(frozen=True, eq=False)
 class TextPieces:

@@ -22,6 +22,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
+from wardround.core.device import CPU, Device, Precision
 from wardround.models.lora import merge
 from wardround.study.settings import StudyError, settings_of
 from wardround.tasks.task import BoundTask, Finds, TaskSettings
@@ -71,6 +72,7 @@ class Model:
         rename: Mapping[str, str] | None = None,
         entities: Entities = "both",
         trust: Sequence[str | Path] = (),
+        device: Device = CPU,
     ) -> None:
         self.parts = tuple(sorted(parts, key=lambda part: ORDER.index(part.finds)))
         self.rename = dict(rename or {})
@@ -79,6 +81,8 @@ class Model:
         """Which a text has in the end, and which are related."""
         self.trust = tuple(map(str, trust))
         """The public keys that were trusted when it was loaded, for whoever loads it again."""
+        self.device = device
+        """Where its parts compute, and in which precision."""
 
     @property
     def about(self) -> tuple[About, ...]:
@@ -102,7 +106,7 @@ class Model:
             self._refuse("relations", "it finds no entities by itself", "name a tagging model before it")
         if entities == "given" and kinds == {"entities"}:
             self._refuse("entities", "with given entities there is nothing for it to find", "use those that it finds")
-        return Model(self.parts, self.rename, entities, self.trust)
+        return Model(self.parts, self.rename, entities, self.trust, self.device)
 
     def _refuse(self, finds: Finds, what: str, remedy: str) -> NoReturn:
         raise ModelError(next(part.folder for part in self.parts if part.finds == finds), what, remedy)
@@ -155,7 +159,7 @@ class Model:
         asked = list(before)
         if part.finds == "relations" and self.rename:
             asked = [replace(one, entities=tuple(map(self.called, one.entities))) for one in before]
-        with torch.no_grad():
+        with torch.no_grad(), self.device.products():
             fresh = part.task.predict(part.network, asked)
         return [_joined(one, more, part.finds) for one, more in zip(before, fresh, strict=True)]
 
@@ -192,11 +196,23 @@ def _together(given: Sequence[Entity], more: Sequence[Entity]) -> tuple[Entity, 
     return numbered(sorted((*given, *fresh), key=lambda entity: (entity.start, entity.end)))
 
 
-def load(*folders: str | Path, rename: Mapping[str, str] | None = None, trust: Sequence[str | Path] = ()) -> Model:
-    """The model in a folder, or several that answer together; each signed by one of the keys to `trust`, if any."""
+def load(
+    *folders: str | Path,
+    rename: Mapping[str, str] | None = None,
+    trust: Sequence[str | Path] = (),
+    precision: Precision = "fp32",
+) -> Model:
+    """The model in a folder, or several that answer together; each signed by one of the keys to `trust`, if any.
+
+    With `precision="bf16"` products are rounded to three digits, which is faster where the processor has it.
+    """
     if not folders:
         raise ValueError("name at least one model's folder")
-    model = Model([load_part(Path(folder), trust) for folder in folders], rename, trust=trust)
+    device = Device.chosen(None, precision)
+    parts = [load_part(Path(folder), trust) for folder in folders]
+    for part in parts:
+        device.lend(part.network)
+    model = Model(parts, rename, trust=trust, device=device)
     refuse_misfit(model.parts, model.rename)
     return model
 

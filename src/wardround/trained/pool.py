@@ -112,7 +112,8 @@ class Worker:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
         self.into, self.out = cast("IO[bytes]", self.process.stdin), cast("IO[bytes]", self.process.stdout)
         parts = [(str(part.folder), part.digest) for part in model.parts]
-        self._send({"models": parts, "rename": model.rename, "entities": model.entities, "trust": model.trust})
+        options = {"rename": model.rename, "trust": model.trust, "precision": model.device.precision}
+        self._send({"models": parts, "entities": model.entities, "options": options})
 
     def ask(self, documents: Sequence[Document]) -> list[Prediction]:
         """The predictions on a block."""
@@ -188,7 +189,7 @@ def _answer(model: Model, line: bytes) -> dict[str, Any]:
 def _loaded(spec: dict[str, Any]) -> Model:
     """The models that whoever started us has, and no others: signatures and checksums are looked at here, too."""
     folders = [folder for folder, _ in spec["models"]]
-    model = load(*folders, rename=spec["rename"], trust=spec["trust"]).using(spec["entities"])
+    model = load(*folders, **spec["options"]).using(spec["entities"])
     for part, (folder, digest) in zip(model.parts, spec["models"], strict=True):
         if part.digest != digest:
             raise ModelError(folder, "it was changed since it was first loaded", "start again")

@@ -71,7 +71,7 @@ def resumed(target: Path, model: Model) -> Iterator[PredictionJournal]:
     path = journal_of(target)
     path.parent.mkdir(parents=True, exist_ok=True)
     parts = [part.version for part in model.parts]
-    head = json.dumps([__version__, parts, model.rename, model.entities])
+    head = json.dumps([__version__, parts, model.rename, model.entities, model.device.precision])
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+b") as file:
         journal = PredictionJournal(file, head)
         try:
