@@ -38,7 +38,7 @@ from wardround.consortium.house_ledger import Answer, HouseLedger
 from wardround.consortium.identity import MOST, hear_of
 from wardround.consortium.private_site import JOURNAL
 from wardround.consortium.received import keep_model, most_of_model
-from wardround.consortium.site_words import begins, delivers, ends, joined, refused
+from wardround.consortium.site_words import begins, delivers, ends, joined, refused, unsure
 from wardround.consortium.studies import Run, Studies
 from wardround.consortium.voice import append
 from wardround.core.codec import DecodeError, decode
@@ -59,10 +59,6 @@ from wardround.runs.errors import RunError
 
 Frame = tuple[dict[str, Any], bytes]
 SMALL = 1 << 20  # bytes of a message that is read, whoever it is from
-UNSURE = (
-    "this site was put back from a copy, and may have forgotten what it has answered; it answers nothing until "
-    "somebody has said what counts as spent: wardround site recover {}"
-)
 
 
 class SiteProcess:
@@ -82,7 +78,7 @@ class SiteProcess:
         self.lapse = restored(folder)
         """Since when it has not known what it has answered, if that is so."""
         if self.lapse is not None:
-            self._log(f"restored: {UNSURE.format(folder)}")
+            self._log(unsure(folder))
 
     def answer(self, head: Mapping[str, Any], data: bytes) -> Frame:
         """The sealed reply to an ask of the coordinator's; to anybody else a code that says nothing."""
@@ -192,7 +188,7 @@ class SiteProcess:
             self.ledger.refusal(head, "restored")
             now = mark_restored(self.folder)
         if now is not None and now != self.lapse:
-            self._log(f"restored: {UNSURE.format(self.folder)}")
+            self._log(unsure(self.folder))
         self.lapse = now
         if now is not None and not (
             "told" in head and keep_account(self.folder, now, ask.statement, head["told"], ask.data)
@@ -302,19 +298,17 @@ class SiteProcess:
         """Tell this hospital once of each member that is new to it: whom to ring up, and what to type."""
         with contextlib.suppress(RunError, OSError):  # what is damaged, or full, is told where it is needed
             new = [name for name in hear_of(self.folder, names) if name not in self.named][: MOST - len(self.named)]
-            self.named |= {*new}
             if new:
+                self.named |= {*new}
                 self._log(joined(self.folder, new))
 
     def _tell_begin(self, head: Mapping[str, Any], round_: int, approval: Approval, *, new: bool) -> None:
-        key = (str(head["study"]), str(head["run"]))
-        if key not in self.begun:
+        if (key := (str(head["study"]), str(head["run"]))) not in self.begun:
             self.begun.add(key)
             self._log(begins(self.folder, head, None if new else round_, approval.rounds))
 
     def _tell_end(self, head: Mapping[str, Any], run: Run) -> None:
-        key = (str(head["study"]), str(head["run"]))
-        if key in self.begun:
+        if (key := (str(head["study"]), str(head["run"]))) in self.begun:
             self.begun.remove(key)
             self._log(ends(self.folder, head, max(run.last[1], 0)))
 

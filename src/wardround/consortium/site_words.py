@@ -69,6 +69,14 @@ def joined(folder: Path, names: Sequence[str]) -> str:
     )
 
 
+def unsure(folder: Path) -> str:
+    """Why a site that was put back from a copy answers nothing."""
+    return (
+        "restored: this site was put back from a copy, and may have forgotten what it has answered; it answers nothing "
+        f"until somebody has said what counts as spent: wardround site recover {folder}"
+    )
+
+
 def _typed(folder: Path, remedy: str) -> str:
     """A remedy as it is typed here: a command about this site's folder and, of an approval, with a study's file."""
     for verb, file in (("approve", " STUDY.toml"), ("budget", ""), ("check", ""), ("trust", "")):
