@@ -94,10 +94,8 @@ class Adam:
         if self.lent:
             self.first, self.second, self.lent = self.first.clone(), self.second.clone(), False
         unbias1, unbias2 = 1 - beta1**self.steps, 1 - beta2**self.steps
-        room, tiny = (
-            torch.empty_like(flat[:PIECE]),
-            torch.finfo(flat.dtype).tiny,
-        )  # the root of 0 takes seven times as long
+        room = torch.empty_like(flat[:PIECE])
+        tiny = torch.finfo(flat.dtype).tiny  # the root of 0 takes seven times as long
         for weights, slope, first, second in _pieces(flat, gradient, self.first, self.second):
             first.mul_(beta1).add_(slope, alpha=1 - beta1)
             second.mul_(beta2).addcmul_(slope, slope, value=1 - beta2)
