@@ -56,7 +56,7 @@ def main() -> None:
         ranges = {"change/weight": 16.0}
         coded = encode(Update(Weights({"weight": numbers}), 1), chosen.others + 1, ranges)
         small = coded.narrow.numpy().astype(np.uint32)
-        shift(small, keys[: len(keys) // 2], keys[len(keys) // 2 :])
+        shift([small], keys[: len(keys) // 2], keys[len(keys) // 2 :])
         return len(small.tobytes()) + len(coded.wide.numpy().tobytes())
 
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; {chosen.megabytes:g} MB, one site", flush=True)

@@ -32,7 +32,7 @@ from wardround.consortium.submit import submit
 from wardround.core.codec import decode
 from wardround.core.cohort import BelowQuorum
 from wardround.core.exchange import EVALUATION, Exchange
-from wardround.core.method import Global
+from wardround.core.method import Exam, Global
 from wardround.core.record import Message
 from wardround.core.site import Site
 from wardround.core.weights import Weights
@@ -308,6 +308,106 @@ def test_a_set_below_the_fewest_gets_nothing(coordinator: Coordinator) -> None:
     assert ["sum", "sum"] == [coordinator.ask(name, "fit", model, Masked, names=two) for name in two]
 
 
+@threat("too few")
+@pytest.mark.parametrize(
+    "members",
+    [(), ("site-0",), ("site-0",) * 3, ("site-0", *NAMES), NAMES[::-1], NAMES[1:], (*NAMES, "site-9")],
+    ids=["nobody", "alone", "itself thrice", "one twice", "out of order", "without itself", "a stranger"],
+)
+def test_a_list_that_is_not_of_known_sites_each_once_gets_nothing(
+    members: tuple[str, ...], coordinator: Coordinator
+) -> None:
+    coordinator.meet(coordinator.keys())
+    coordinator.number = 3
+    assert "sum" == coordinator.ask("site-0", "fit", Global(coordinator.weights), Masked, names=members)
+
+
+@threat("too few")
+@pytest.mark.parametrize("members", [(), NAMES[:2], ("site-0", "site-0", "site-1")])
+def test_nor_does_such_a_list_once_a_member_is_said_to_be_lost(
+    members: tuple[str, ...], coordinator: Coordinator
+) -> None:
+    coordinator.meet(coordinator.keys())
+    coordinator.masked()
+    coordinator.number = 4
+    assert "sum" == coordinator.ask("site-0", "Masks.again", Again(3), Masked, names=members)
+
+
+@threat("two sets of survivors")
+def test_sites_that_were_handed_different_ranges_open_nothing(coordinator: Coordinator) -> None:
+    keys = coordinator.keys()
+    coordinator.number = 2
+    for number, name in enumerate(NAMES):
+        ranges = {"fit change/linear.weight": 16.0 if number else 256.0}
+        meeting = Meeting(NAMES, table(list(keys.values()), 128), ranges)
+        assert isinstance(coordinator.ask(name, "Masks.meet", meeting, Key), Key)
+    assert {"sum"} == {*coordinator.open(coordinator.masked()).values()}
+
+
+@pytest.mark.parametrize("lie", ["nothing masked", "an empty table", "another run's", "a later round"])
+def test_an_opening_of_another_place_or_of_none_gets_nothing(lie: str, coordinator: Coordinator) -> None:
+    coordinator.meet(coordinator.keys())
+    if lie == "nothing masked":
+        coordinator.number = 5
+        blank = Opening(3, table([bytes(TICKET)] * 4, TICKET), table([bytes(LOCKED)] * 4, LOCKED))
+        assert "sum" == coordinator.ask("site-0", "Masks.open", blank, Opened)
+        return
+    replies = coordinator.masked()
+    if lie == "an empty table":
+        coordinator.number = 5
+        empty = Opening(3, table([], TICKET), table([], LOCKED))
+        assert "sum" == coordinator.ask("site-0", "Masks.open", empty, Opened)
+        return
+    if lie == "another run's":
+        coordinator.run = "1" * 16
+        coordinator.meet(coordinator.keys())
+        assert {Masked} == {type(reply) for reply in coordinator.masked().values()}
+    else:
+        coordinator.round = 2
+    assert {"sum"} == {*coordinator.open(replies).values()}
+
+
+@threat("the same masks")
+def test_a_run_resumed_between_masking_and_opening_gets_the_same_bits_or_nothing(coordinator: Coordinator) -> None:
+    keys, first = coordinator.keys(), coordinator.weights
+    coordinator.meet(keys)
+    assert {Opened} == {type(answer) for answer in coordinator.open(coordinator.masked()).values()}
+    coordinator.round, coordinator.weights = 2, Weights({name: tensor + 0.001 for name, tensor in first.items()})
+    coordinator.meet(keys)
+    replies = coordinator.masked()
+    coordinator.resumed = (1,)
+    for site in coordinator.sites.values():
+        site.studies.runs.clear()  # a crash there, too
+    coordinator.meet(keys)
+    assert replies == coordinator.masked()
+    coordinator.resumed = (1, 1)
+    coordinator.weights = Weights({name: tensor + 0.002 for name, tensor in first.items()})
+    assert {"sum"} == {*coordinator.masked().values()}
+    assert {Opened} == {type(answer) for answer in coordinator.open(replies).values()}
+
+
+@threat("a member less")
+def test_nor_is_a_model_tried_a_second_time_without_a_member(coordinator: Coordinator) -> None:
+    """Evaluation has sums like any other: two of them, of models that are hardly different, would differ in a site."""
+    coordinator.meet(coordinator.keys())
+    coordinator.open(coordinator.masked())
+
+    def tried(names: tuple[str, ...], number: int, shift: float) -> dict[str, Any]:
+        coordinator.names, coordinator.number = names, number
+        exam = Exam(Weights({name: tensor + shift for name, tensor in coordinator.weights.items()}), "test")
+        return {name: coordinator.ask(name, "evaluate", exam, Masked) for name in names}
+
+    first = EVALUATION + 3
+    replies = tried(NAMES, first, 0.0)
+    assert {Opened} == {type(answer) for answer in coordinator.open(replies, first, first + 2).values()}
+    assert {"message"} == {*tried(THREE, first + 6, 1e-7).values()}  # the study tries one model on one split
+    coordinator.resumed = (0,)
+    replies = tried(THREE, first, 1e-7)
+    if {Masked} == {type(answer) for answer in replies.values()}:
+        replies = coordinator.open(replies, first, first + 2)
+    assert {"opened", "restart", "sum"} >= {*replies.values()}
+
+
 @threat("masks after a restore")
 @pytest.mark.parametrize("rolled_back", [False, True])
 def test_a_site_that_was_put_back_puts_nothing_under_masks_that_it_has_used(
@@ -412,13 +512,13 @@ def test_a_key_that_is_not_the_sites_own_gets_nothing(forgery: str, coordinator:
         coordinator.run = "1" * 16
     elif forgery == "short":
         keys = {name: bytes(128) for name in keys}
-    meeting = coordinator.meet(keys)
     if forgery == "twice":
         coordinator.number = 2
-        twice = Meeting((*NAMES, "site-0"), table([*keys.values(), theirs], 128), {})
-        assert "stale" == coordinator.ask("site-2", "Masks.meet", twice, Key)
+        for name, other in (("site-2", mine), ("site-3", theirs)):
+            twice = Meeting((*NAMES, "site-0"), table([*keys.values(), other], 128), {})
+            assert "sum" == coordinator.ask(name, "Masks.meet", twice, Key)
     else:
-        assert ["sum"] * 4 == list(meeting.values())
+        assert ["sum"] * 4 == list(coordinator.meet(keys).values())
 
 
 def test_a_sum_is_not_opened_with_false_replayed_or_foreign_signatures(coordinator: Coordinator) -> None:
@@ -582,9 +682,11 @@ def test_whose_number_is_beyond_a_range_that_the_coordinator_has_chosen_no_reply
     assert clear == [clear[0]] * len(NAMES)
     assert {"narrow", "wide", "form", "among", "tickets"} == {*Masked.__annotations__} - {"alone"}
     opened = coordinator.open(replies, at=4)
-    total = sum((reply.wide for reply in replies.values()), torch.zeros((), dtype=torch.int64)).numpy()
-    total = total.astype(np.uint64)
-    masks_off(total, [], [derived(bytes(answer.own.tolist()), b"64") for answer in opened.values()])
+    narrow = sum((reply.narrow for reply in replies.values()), torch.zeros((), dtype=torch.int32)).numpy()
+    wide = sum((reply.wide for reply in replies.values()), torch.zeros((), dtype=torch.int64)).numpy()
+    total = wide.astype(np.uint64)
+    keys = [derived(bytes(answer.own.tolist()), b"stream") for answer in opened.values()]
+    masks_off([narrow.astype(np.uint32), total], [], keys)
     assert 4 == total[0]
     assert 0 != total[1]
     coordinator.number = 5  # those who were in that sum send their numbers again, and open no other

@@ -4,15 +4,21 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from safetensors.torch import load_file
 
 from study_files import small_study
+from wardround import write_report
 from wardround.core.cohort import BelowQuorum, Cohort
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.method import Global, Step
@@ -21,9 +27,10 @@ from wardround.core.site import Site
 from wardround.core.vault import Vault
 from wardround.core.weights import Weights
 from wardround.engines.inline import Serial
+from wardround.layers import keys as keys_module
 from wardround.layers import masked as masked_module
 from wardround.layers.fixed_point import Encoded, decode, encode, widened
-from wardround.layers.keys import sign
+from wardround.layers.keys import derived, shift, sign
 from wardround.layers.masked import Masked, Opened, own_key
 from wardround.layers.masks import POWERS, Masks
 from wardround.methods.fedavg import Update
@@ -115,6 +122,32 @@ def test_the_sum_is_that_of_the_whole_numbers_to_the_bit(tmp_path: Path, inputs:
     exact = sum((inputs[name].change.flat.double() for name in names), torch.zeros(()))  # type: ignore[attr-defined]
     assert torch.allclose(total.change.flat.double(), exact, atol=1e-7)
     assert sum(inputs[name].weight for name in names) == total.weight  # type: ignore[attr-defined]
+
+
+def test_all_that_the_coordinator_gets_takes_no_reply_out_of_the_sum(tmp_path: Path) -> None:
+    """With every member's own mask at hand: of fewer than all, masks between sites lie on every number."""
+    replies, opened = dict[str, Masked](), dict[str, Opened]()
+
+    def kept(_exchange: Exchange, name: str, reply: Callable[[], Reply]) -> Reply:
+        answer = reply()
+        if isinstance(answer, Masked):
+            replies[name] = answer
+        elif isinstance(answer, Opened):
+            opened[name] = answer
+        return answer
+
+    fitted(build(study_of(tmp_path, 4), tmp_path / "out"), kept)
+    bare = dict[tuple[str, ...], Any]()
+    for count in (1, 2, 3, 4):
+        for names in combinations(sorted(replies), count):
+            numbers = torch.stack([replies[name].wide for name in names]).sum(0).numpy().astype(np.uint64)
+            shift([numbers], [], [derived(bytes(opened[name].own.tolist()), b"stream") for name in names])
+            bare[names] = numbers
+    *parts, whole = bare.values()
+    assert [4, 0] == whole[:2].tolist()
+    assert np.abs(whole.view(np.int64)).max() < 2**40
+    for numbers in parts:  # each drawn from all of 64 bits: a small one among them is one chance in 2²³
+        assert np.abs(numbers.view(np.int64)).min() > 2**40
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -263,6 +296,25 @@ def test_from_the_second_round_on_an_upload_is_hardly_larger_than_without(
     assert second < 1.1
 
 
+@pytest.mark.parametrize(
+    ("sites", "kept", "most"), [(3, 4096, 1 / 50_000), (30, 4096, 1 / 500), (3, 256, 1 / 800_000), (30, 256, 1 / 8_000)]
+)
+def test_a_number_is_rounded_by_no_more_than_is_said(sites: int, kept: int, most: float) -> None:
+    """In the widest range that a largest number of 1 in the last sum may have left, or make: all rounded one way."""
+    ranges = {"change/w": float(kept)}
+    step = 1.0
+    for _ in range(60):  # the number that is rounded by most lies halfway between two that are not
+        update = Update(Weights({"w": torch.tensor([step / 2])}), 1)
+        if not encode(update, sites, ranges).narrow.any():
+            break
+        step /= 2
+    update = Update(Weights({"w": torch.tensor([step * 0.499, step * 1.001])}), 1)
+    encoded = encode(update, sites, ranges)
+    total = replace(encoded, narrow=encoded.narrow * sites, wide=encoded.wide * sites)
+    error = (decode(Update, total, sites, ranges).change["w"].double() - sites * update.change["w"].double()).abs()
+    assert most / 8 < float(error.max()) < most
+
+
 def journal_of(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
 
@@ -387,6 +439,15 @@ def test_serial_strict_and_pooled_runs_give_the_same_bits_and_those_of_plain_sum
     )
 
 
+def test_card_and_report_say_of_a_masked_reply_that_nobody_reads_it_alone(tmp_path: Path) -> None:
+    run(study_of(tmp_path, rounds=1), tmp_path / "run")
+    card = (tmp_path / "run" / "model" / "README.md").read_text()
+    assert "- Update.change (the sum; nobody each): of all sites together: " in card
+    assert "- Opened.own (each): nothing but the sum" in card
+    write_report([tmp_path / "run"], tmp_path / "report.html")
+    assert "nobody can read one site&#x27;s answer" in (tmp_path / "report.html").read_text()
+
+
 def test_with_the_same_members_a_sum_waits_for_whoever_is_missing() -> None:
     """Else the sites would be bound to those who happened to be there first, and refuse the others for good."""
     cohort: Any = SimpleNamespace(
@@ -423,6 +484,29 @@ def test_with_the_same_members_a_site_that_is_lost_once_all_have_signed_is_in_th
     total, names = fitted(built, losing(("Masks.open", lost)))
     assert lost not in names
     assert plain_sum(inputs, built.sites.names) == total
+
+
+@pytest.mark.parametrize("about", [(), (b"mask", b"place"), (b"x" * 300,)])
+def test_keys_are_derived_as_hkdf_does(about: tuple[bytes, ...]) -> None:
+    info = b"".join(len(part).to_bytes(8, "big") + part for part in (b"wardround masks 1", *about))
+    expected = HKDF(algorithm=hashes.SHA256(), length=32, salt=None, info=info).derive(b"secret" * 20)
+    assert expected == derived(b"secret" * 20, *about)
+
+
+def test_masks_are_one_stream_of_a_key_over_both_widths_however_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No two numbers have the same mask, and none is left without."""
+    stream = Cipher(algorithms.AES(b"k" * 32), modes.CTR(bytes(16))).encryptor().update(bytes(4 * 1001 + 8 * 501))
+    expected: list[Any] = [np.frombuffer(stream[:4004], np.uint32), np.frombuffer(stream[4004:], np.uint64)]
+    for size in (keys_module.PIECE, 64):
+        monkeypatch.setattr(keys_module, "PIECE", size)
+        rows: list[Any] = [np.zeros(1001, np.uint32), np.zeros(501, np.uint64)]
+        shift(rows, [b"k" * 32, b"l" * 32])
+        shift(rows, [], [b"l" * 32])
+        assert all(map(np.array_equal, expected, rows))
+    shift(rows, [], [b"k" * 32])
+    assert not any(numbers.any() for numbers in rows)
+    shift([rows[0][:0], rows[1]], [b"k" * 32])
+    assert np.array_equal(np.frombuffer(stream[: 8 * 501], np.uint64), rows[1])
 
 
 def test_keys_are_signed_once_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -175,8 +175,13 @@ def own_key(site: Site) -> bytes:
 
 
 @lru_cache(maxsize=AGREED)  # the same in every exchange of a run
+def _private(secret: bytes) -> bytes:
+    return derived(secret, b"key")
+
+
+@lru_cache(maxsize=AGREED)
 def _introduced(signing: bytes, secret: bytes, context: str, name: str) -> bytes:
-    both = public_half(derived(secret, b"key")) + identity_of(signing)
+    both = public_half(_private(secret)) + identity_of(signing)
     return both + sign(signing, introduction(context, name, both))
 
 
@@ -188,9 +193,15 @@ def introduction(context: str, name: str, both: bytes) -> bytes:
 def shared(vault: Vault, theirs: bytes) -> bytes:
     """What this site and another both know, in this run."""
     try:
-        return agreed(derived(vault.secret, b"key"), theirs[:32])
+        return agreed(_private(vault.secret), theirs[:32])
     except BadKey:
         raise RefusedSum from None
+
+
+def ticket_of(vault: Vault, about: bytes, secret: bytes) -> bytes:
+    """A site's signature on a sum, and on its commitment to its mask."""
+    commitment = hashlib.sha256(secret).digest()
+    return sign(vault.signing, about + commitment) + commitment
 
 
 def own_mask(
