@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from safetensors.torch import load_file
 
 from study_files import small_study
+from wardround import write_report
 from wardround.core.cohort import BelowQuorum, Cohort
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.method import Global, Step
@@ -436,6 +437,15 @@ def test_serial_strict_and_pooled_runs_give_the_same_bits_and_those_of_plain_sum
     assert journal_of(tmp_path / "plain")[-1]["metrics"] == pytest.approx(
         journal_of(tmp_path / "serial")[-1]["metrics"]
     )
+
+
+def test_card_and_report_say_of_a_masked_reply_that_nobody_reads_it_alone(tmp_path: Path) -> None:
+    run(study_of(tmp_path, rounds=1), tmp_path / "run")
+    card = (tmp_path / "run" / "model" / "README.md").read_text()
+    assert "- Update.change (the sum; nobody each): of all sites together: " in card
+    assert "- Opened.own (each): nothing but the sum" in card
+    write_report([tmp_path / "run"], tmp_path / "report.html")
+    assert "nobody can read one site&#x27;s answer" in (tmp_path / "report.html").read_text()
 
 
 def test_with_the_same_members_a_sum_waits_for_whoever_is_missing() -> None:
