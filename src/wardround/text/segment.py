@@ -55,6 +55,8 @@ class Segmenter(Protocol):
 
 def plain(text: str) -> str:
     """Composed characters, and none of the invisible ones that make equal words differ."""
+    if text.isascii():  # as most words are, which have neither
+        return text
     return re.sub("[\u00ad\u200b-\u200f\u2060\ufeff\ud800-\udfff]", "", unicodedata.normalize("NFC", text))
 
 
