@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from fault_table import fault
 from real_sites import Answer, Between, Federation, running, wait_until
 from wardround.consortium.submit import TooFew
 from wardround.core.exchange import Exchange, Fault
@@ -122,6 +123,7 @@ def killing(federation: Federation, monkeypatch: pytest.MonkeyPatch, *names: str
     return killed
 
 
+@fault("killed after masking")
 def test_a_site_that_is_killed_once_its_masked_reply_is_there_is_in_the_sum_that_the_others_open(
     federation: Federation, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
