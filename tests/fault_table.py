@@ -38,7 +38,7 @@ TABLE = {
     ),
     "killed after masking": Row(
         "under secure aggregation, `kill -9` of all that a site runs, right after it has masked its reply",
-        "`round 2: site-1 left out (…; its fit is in the sum)` if the reply had arrived, else without the last words; if "
+        "`round 2: site-1 left out (…; its fit is in the sum)` if the reply had arrived, otherwise without that; if "
         "too few are left to open, `round 2, Masks.open: 2 of 4 sites gave a usable reply, …`, and the run stops",
         "the sum is that of all who masked, or of those who remain and mask once more; nobody trains again. Where "
         "nothing could be opened, `--resume` gives the bits of an undisturbed run once the sites are back",
