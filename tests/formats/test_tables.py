@@ -299,6 +299,8 @@ def test_a_study_finds_columns_by_their_usual_names_and_maps_labels(tmp_path: Pa
         studied(tmp_path, "text,ward\nfever,A\n")
     with pytest.raises(DataError, match=r'label "A" is not in the study — map it: rename = \{ "A" = "…" \}'):
         studied(tmp_path, "text,label\nfever,A\ncold,A\n", labels=("B",))
+    with pytest.raises(DataError, match="or repair it; none of the study's is like it: are columns swapped"):
+        studied(tmp_path, "text,label\nB,She has had a fever since Monday.\nB,A cold. And a cough.\n", labels=("B",))
 
 
 def test_nul_and_cut_emoji_are_counted(tmp_path: Path) -> None:

@@ -150,12 +150,14 @@ class Files:
         if not name.strip():
             raise DataError(*place, f"empty {what}", f"name the {what}, or remove what has it")
         if known and name not in known:
-            quoted, close = shown(word, self._names()), nearest(name, known) or "…"
-            remedy = (
-                f'map it: rename = {{ {quoted} = "{close}" }}'
-                if quoted.startswith('"')
-                else f'map it with rename, or repair it; the nearest is "{close}"'
-            )
+            quoted, close = shown(word, self._names()), nearest(name, known)
+            if quoted.startswith('"'):
+                remedy = f'map it: rename = {{ {quoted} = "{close or "…"}" }}'
+            else:
+                end = (
+                    f'; the nearest is "{close}"' if close else "; none of the study's is like it: are columns swapped?"
+                )
+                remedy = f"map it with rename, or repair it{end}"
             raise DataError(*place, f"{what} {quoted} is not in the study", remedy)
         return name
 
