@@ -165,9 +165,11 @@ class Files:
         """Those of the files' words that may be shown; they are read once more, at the end of all reading."""
         counts = Counter[str]()
         for split in self.splits:
+            own = Counter[str]()
             with suppress(DataError):
                 for row in self.placed(split, Problems()):
-                    counts.update(self.words(row.document))
+                    own.update(self.words(row.document))
+            counts |= own  # the more of both: a note that is in two splits does not repeat
         return names_of(counts)
 
     @staticmethod
