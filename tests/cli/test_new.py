@@ -153,6 +153,40 @@ def test_what_a_lone_file_needs_is_told_as_commands_with_the_options_that_were_g
     assert "classification" == read(tmp_path / "w.toml")["task"]["name"]
 
 
+@pytest.mark.parametrize("path", [".", "../my notes", ".."])
+def test_a_folder_is_named_as_the_shell_stands_in_it(path: str, tmp_path: Path) -> None:
+    inner = tmp_path / "my notes" / ("inner" if path == ".." else "")
+    inner.mkdir(parents=True)
+    written(tmp_path / "my notes", "csv", documents(30))
+    ended = cli("new", path, cwd=inner)
+    assert (2, "") == (ended.code, ended.out), ended
+    for command in re.findall("wardround (.+?)(?:, then|; or|$)", ended.err.replace("\n", " "))[:2]:
+        ended = cli(*shlex.split(command), cwd=inner)
+        assert 0 == ended.code, ended
+    assert (tmp_path / "my notes-split" / "train.jsonl").is_file()
+
+
+def test_what_the_files_lack_as_a_whole_no_conversion_is_offered_for(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.csv").write_text("text,label\n" + "".join(f"{split} {at},flu\n" for at in range(9)))
+    ended = cli("new", ".", cwd=tmp_path)
+    assert (1, []) == (ended.code, [*tmp_path.glob("*.toml")])
+    assert "or add texts with another label\nnothing was written; mend what is listed above\n" in ended.err
+
+
+def test_what_is_left_out_of_a_list_is_where_it_is_said_to_be(tmp_path: Path) -> None:
+    ends = [{"id": "T1", "type": "a", "start": 0, "end": 7}, {"id": "T2", "type": "b", "start": 21, "end": 25}]
+    row = {"text": "Aspirin was given. A rash came.", "entities": ends}
+    row["relations"] = [{"type": "causes", "head": "T1", "tail": "T2"}]
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.jsonl").write_text("".join(f"{json.dumps({**row, 'id': str(at)})}\n" for at in range(30)))
+    ended = cli("new", "train.jsonl", "test.jsonl", "--task", "relation", cwd=tmp_path)
+    assert "10 more (data check --json lists them)" in ended.err.replace("\n", " ")
+    assert 30 <= len(
+        json.loads(cli("data", "check", "train.jsonl", "--task", "relation", "--json", cwd=tmp_path).out)["problems"]
+    )
+
+
 def test_a_label_that_only_test_texts_have_is_told_before_the_run_refuses_it(tmp_path: Path) -> None:
     rows = [f"{note.text},{note.labels[0]}" for note in documents(30)]
     (tmp_path / "a.csv").write_text("\n".join(["text,label", *rows[:20]]) + "\n")

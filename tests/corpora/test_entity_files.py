@@ -81,7 +81,7 @@ def test_oddities_are_repaired_or_left_out_and_counted(tmp_path: Path) -> None:
     [
         ("a\tO\nsecret\n", {}, "a.conll:2: one column, so a token without a tag"),
         ("a\tO\nb\tX-drug\n", {}, "a.conll:2: column 2: (a value of 6 characters) is not a tag — write O"),
-        ("a\tB-Drg\n", {"types": ("Drug",)}, 'type "Drg" is not in the study — map it: rename = { "Drg" = "Drug" }'),
+        ("a B-Drg\n" * 2, {"types": ("Drug",)}, 'type "Drg" is not in the study — map it: rename = { "Drg" = "Drug" }'),
         ("a\tO\n", {"tag": 5}, "a.conll:1: 2 columns, but token = 1 and tag = 5"),
         (b"a\tO\n\xe9t\xe9\tO\n", {}, "a.conll:2: byte 4 is not utf-8; it looks like latin-1"),
     ],

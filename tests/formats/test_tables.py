@@ -36,7 +36,7 @@ def read(tmp_path: Path, content: str | bytes, problems: Problems | None = None,
 def studied(tmp_path: Path, content: str | bytes, problems: Problems | None = None, **settings: Any) -> list[Document]:
     """The same through the settings of a study."""
     (tmp_path / "notes.txt").write_bytes(content if isinstance(content, bytes) else content.encode())
-    files = LabelledTexts(train="notes.txt", test="", folder=str(tmp_path), **{"format": "csv", **settings})
+    files = LabelledTexts(train="notes.txt", folder=str(tmp_path), **{"format": "csv", "test": "", **settings})
     return list(files.documents("train", problems))
 
 
@@ -299,6 +299,14 @@ def test_a_study_finds_columns_by_their_usual_names_and_maps_labels(tmp_path: Pa
         studied(tmp_path, "text,ward\nfever,A\n")
     with pytest.raises(DataError, match=r'label "A" is not in the study — map it: rename = \{ "A" = "…" \}'):
         studied(tmp_path, "text,label\nfever,A\ncold,A\n", labels=("B",))
+    with pytest.raises(DataError, match="or repair it; none of the study's is like it: are columns swapped"):
+        studied(tmp_path, "text,label\nB,She has had a fever since Monday.\nB,A cold. And a cough.\n", labels=("B",))
+
+
+def test_a_note_that_stands_in_both_splits_is_not_quoted_as_a_label(tmp_path: Path) -> None:
+    rows = "".join(f"{'AB'[at % 2]},pain {at}\n" for at in range(30))  # the columns are swapped
+    with pytest.raises(DataError, match=r"label \(a value of 6 characters\) is not in the study"):
+        studied(tmp_path, f"text,label\n{rows}", test="notes.txt", labels=("A", "B"))
 
 
 def test_nul_and_cut_emoji_are_counted(tmp_path: Path) -> None:

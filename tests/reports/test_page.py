@@ -139,6 +139,15 @@ def test_a_single_run_is_told_as_one(tmp_path: Path) -> None:
     assert "1 run (all finished), 1 method, 1 seed" in words
 
 
+def test_test_texts_that_were_trained_on_are_told_in_the_summary(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "a")
+    assert "also in training" not in words_of(page_of(folder))
+    known = json.loads((folder / "data.json").read_text())
+    (folder / "data.json").write_text(json.dumps({**known, "leaked": 1300}))
+    words = words_of(page_of(folder)).partition("Results Final figures")[0]
+    assert "Test examples whose text is also in training: 1,300. Figures on them are too good; take them out" in words
+
+
 def test_generated_data_are_no_claim_about_patients(tmp_path: Path) -> None:
     assert "Generated data (synthetic); not a claim about patients." in page_of(make_run(tmp_path / "a"))
     bags = make_run(tmp_path / "b", corpus={"name": "clinic-bags"})

@@ -152,12 +152,16 @@ def test_labels_that_the_model_does_not_know_are_left_out_and_counted(data: Path
     ended = cli("evaluate", data / "classification", path, cwd=tmp_path)
     assert 0 == ended.code, ended
     assert "warning: the model does not know: odd-ward 2, others 1; " in ended.err
-    assert "--rename odd-ward=" in ended.err
+    assert "--rename odd-ward=ITS, first the files' name, then the model's" in ended.err  # which, nobody can tell
     assert "warning: examples without a label that the model knows, left out: 3" in ended.err
     assert "Zanzibarine" not in ended.err + ended.out
     own = json.loads(source.read_text().splitlines()[0])["labels"][0]
     ended = cli("evaluate", data / "classification", path, "--rename", f"odd-ward={own}", cwd=tmp_path)
     assert "left out: 1" in ended.err
+    last = wardround.evaluate(data / "classification", source).classes[-1].name
+    labelled(path, source, lambda at, own: [f"{last}x"] if at < 2 else own)
+    ended = cli("evaluate", data / "classification", path, cwd=tmp_path)
+    assert f"--rename {last}x={last}," in ended.err  # not the first of the model's
 
 
 def test_entities_of_unknown_types_are_counted_and_their_texts_stay(data: Path, tmp_path: Path) -> None:

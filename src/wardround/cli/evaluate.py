@@ -17,6 +17,7 @@ from wardround.cli.options import Trust, console, errors, fail, in_options, refu
 from wardround.cli.reading import reading
 from wardround.core.files import write
 from wardround.formats.options import Options
+from wardround.text.reading import nearest
 
 if TYPE_CHECKING:
     from wardround.trained.evaluate import Evaluation
@@ -97,11 +98,12 @@ def _warn(result: "Evaluation") -> None:
     for line in result.problems:
         errors.print(f"in the data: {line}")
     named = [f"{name} {count:,}" for name, count in result.unknown.items()]
+    names = [one.name for one in result.classes]
     if named or result.unnamed:
         others = [f"{'others' if named else 'not shown'} {result.unnamed:,}"] if result.unnamed else []
         errors.print(
             f"warning: the model does not know: {', '.join(named + others)}; if it has another name for one: "
-            + _renaming(next(iter(result.unknown), "THEIRS"), next((one.name for one in result.classes), "ITS"))
+            + _renaming(theirs := next(iter(result.unknown), "THEIRS"), nearest(theirs, names) or "ITS")
         )
     if result.left_out:
         errors.print(f"warning: examples without a label that the model knows, left out: {result.left_out:,}")

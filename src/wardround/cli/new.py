@@ -67,6 +67,9 @@ def command(
         chosen = known[task](**learnt)
         whole = [check(file, options, task=chosen, form=form, learns=split == "train") for split, file in files.items()]
         _show(whole)
+        lacking = sum(one.lost and one.line is None for survey in whole for one in survey.findings.listed)
+        if lacking and lacking == sum(survey.findings.refused for survey in whole):
+            fail("nothing was written; mend what is listed above", 1)
         if refused := [file for file, survey in zip(files.values(), whole, strict=True) if survey.findings.refused]:
             _refuse(refused, as_given(options, form), sum(survey.findings.refused for survey in whole))
         unread = (
@@ -110,7 +113,9 @@ def _files(path: Path, test: Path | None, options: str, written: str) -> dict[st
         fail(f"{path}: there is no such file or folder")
     splits = splits_in(path) if path.is_dir() else {}
     if not {"train", "test"} <= splits.keys():
-        folder = path.with_name(f"{path.stem}-split")
+        whole = path.resolve() if path.name in ("", "..") else path  # "." has no name to go by
+        folder = whole.with_name(f"{whole.stem}-split")
+        folder = Path(os.path.relpath(folder)) if whole is not path else folder
         each = " of each file, which becomes a site," * (path.is_dir() and len([*path.iterdir()]) > 1)
         remedy = f"set some{each} aside: wardround data split {quote(str(path))} {quote(str(folder))}{options}"
         then = f"wardround new {quote(str(folder))}{written}"

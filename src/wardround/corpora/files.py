@@ -150,12 +150,14 @@ class Files:
         if not name.strip():
             raise DataError(*place, f"empty {what}", f"name the {what}, or remove what has it")
         if known and name not in known:
-            quoted, close = shown(word, self._names()), nearest(name, known) or "…"
-            remedy = (
-                f'map it: rename = {{ {quoted} = "{close}" }}'
-                if quoted.startswith('"')
-                else f'map it with rename, or repair it; the nearest is "{close}"'
-            )
+            quoted, close = shown(word, self._names()), nearest(name, known)
+            if quoted.startswith('"'):
+                remedy = f'map it: rename = {{ {quoted} = "{close or "…"}" }}'
+            else:
+                end = (
+                    f'; the nearest is "{close}"' if close else "; none of the study's is like it: are columns swapped?"
+                )
+                remedy = f"map it with rename, or repair it{end}"
             raise DataError(*place, f"{what} {quoted} is not in the study", remedy)
         return name
 
@@ -163,9 +165,11 @@ class Files:
         """Those of the files' words that may be shown; they are read once more, at the end of all reading."""
         counts = Counter[str]()
         for split in self.splits:
+            own = Counter[str]()
             with suppress(DataError):
                 for row in self.placed(split, Problems()):
-                    counts.update(self.words(row.document))
+                    own.update(self.words(row.document))
+            counts |= own  # the more of both: a note that is in two splits does not repeat
         return names_of(counts)
 
     @staticmethod

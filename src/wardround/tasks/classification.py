@@ -180,7 +180,10 @@ class Classification(EncoderSettings, TaskSettings):
     def lacks(self, survey: Any) -> Iterator[tuple[str, str]]:
         """Two labels."""
         if len(survey.labels) < 2:
-            yield f"{len(survey.labels)} labels, where a classifier needs two", "name the column with --label-column"
+            yield (
+                f"{len(survey.labels)} labels, where a classifier needs two",
+                "name the column with --label-column, or add texts with another label",
+            )
 
 
 @dataclass(frozen=True, eq=False)

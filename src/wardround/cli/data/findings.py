@@ -42,5 +42,5 @@ def show_findings(console: Console, findings: "Iterable[Finding]", sizes: Mappin
             console.print(f"{places[0]}: {first.what}{end}")
             continue
         varied = " (the first of them)" if len({(one.what, one.remedy) for one in listed}) > 1 else ""
-        more = f" and {size - PLACES:,} more (--json lists them)" if size > PLACES else ""
+        more = f" and {size - PLACES:,} more (data check --json lists them)" if size > PLACES else ""
         console.print(f"{first.what}{varied}: {size:,}{end}\n  at {', '.join(places[:PLACES])}{more}")

@@ -44,6 +44,7 @@ def _of_panel(panel: Panel, pairs: Sequence[Comparison], tests: int) -> Html:
     if ranked:
         lead = _result(panel, ranked, pairs, tests)
         facts = [
+            *_leaked(panel),
             *_wrong(panel),
             *_absent(panel),
             *_beside(panel),
@@ -51,7 +52,7 @@ def _of_panel(panel: Panel, pairs: Sequence[Comparison], tests: int) -> Html:
             *_traffic(ranked[0], several=len(ranked) > 1),
         ]
     else:
-        lead, facts = join([_alone(panel)]), [*_wrong(panel), *_absent(panel), *_beside(panel)]
+        lead, facts = join([_alone(panel)]), [*_leaked(panel), *_wrong(panel), *_absent(panel), *_beside(panel)]
     facts += [_going(going)] if going else []
     parts = [tag("p", lead, class_="lead")]
     return join([*parts, tag("ul", [tag("li", fact) for fact in facts], class_="facts") if facts else None])
@@ -117,6 +118,14 @@ def _references(panel: Panel, best: Group, pairs: Sequence[Comparison]) -> list[
         beside = f"{figure(abs(final.mean - mine.mean), 3)} {side} than {best.label}{chance}"
         facts.append(f"For reference, {WHO[group.reference]} ({group.label}): {plus_minus(final, 3)}, {beside}.")
     return facts
+
+
+def _leaked(panel: Panel) -> list[str]:
+    """Test texts that a model may have learnt by heart."""
+    count = max((run.data.leaked for group in panel.groups for run in group.runs if run.data), default=0)
+    remedy = "take them out of either, or set dedupe = true in [corpus] where it has that"
+    words = f"Test examples whose text is also in training: {count:,}. Figures on them are too good; {remedy}."
+    return [words] if count else []
 
 
 def _wrong(panel: Panel) -> list[str]:
