@@ -446,7 +446,7 @@ def test_a_file_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("train", "test", "task", "words"),
     [
-        ("a,A\nb,A\n", "c,A\nd,B\n", "classification", "1 labels, where a classifier needs two"),
+        ("a,A\nb,A\n", "c,A\nd,B\n", "classification", "1 label, where a classifier needs two"),
         ("a,A\nb,B\n", "c,A\nd,C\n", "classification", "labels that no training text has: 1"),
         ("a,A\nb,B\n", "c,A\nd,B\n", "classification", ""),
     ],

@@ -179,11 +179,9 @@ class Classification(EncoderSettings, TaskSettings):
 
     def lacks(self, survey: Any) -> Iterator[tuple[str, str]]:
         """Two labels."""
-        if len(survey.labels) < 2:
-            yield (
-                f"{len(survey.labels)} labels, where a classifier needs two",
-                "name the column with --label-column, or add texts with another label",
-            )
+        if (count := len(survey.labels)) < 2:
+            remedy = "name the column with --label-column, or add texts with another label"
+            yield f"{count} label{'s' * (count != 1)}, where a classifier needs two", remedy
 
 
 @dataclass(frozen=True, eq=False)
