@@ -19,6 +19,7 @@ from wardround.metrics.facts import fact_layout
 from wardround.metrics.labels import label_counts
 from wardround.metrics.relations import relation_metrics
 from wardround.metrics.signs import ABOVE, NOT_FINITE, NOTHING, ONE_CLASS, RISING, WORSE, collapsed, signs
+from wardround.reports.page import write_report
 from wardround.reports.read import read_runs
 from wardround.reports.statistics import grouped
 from wardround.runs.files import Round
@@ -153,6 +154,8 @@ def test_a_collapsed_model_is_never_the_best(tmp_path: Path) -> None:
         run(cells(tables(tmp_path, lr))[0].study, tmp_path / "runs" / name)
     (panel,) = grouped(read_runs([tmp_path / "runs"]))
     assert [False, True] == [group.collapsed for group in panel.ranked]
+    page = write_report([tmp_path / "runs"], tmp_path / "report.html").read_text()
+    assert "bold:" not in page, "of two methods one has collapsed, and there is none to be better than"
 
 
 def test_a_task_without_counts_by_class_has_no_signs() -> None:

@@ -123,7 +123,7 @@ def _final(panel: Panel, split: str, metrics: Sequence[str], *, interval: bool) 
         heads += [named(metric), *seeds, *["95 % interval, test documents"] * (metric == sure)]
     heads += ["seeds", "rounds"]
     over = "mean ± standard deviation over seeds" if several else "one seed each"
-    bold = "; bold: the best federated method" if len(panel.ranked) > 1 else ""
+    bold = "; bold: the best federated method" if any(best.values()) else ""
     how = f" {_how(panel)}" if sure else ""
     return table(f"Final figures on the {SPLIT_WORDS[split]}: {over}{bold}.{how}", heads, rows)
 
