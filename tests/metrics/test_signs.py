@@ -147,7 +147,10 @@ def test_a_collapsed_run_says_so_in_progress_journal_summary_and_report(
     assert "the model has collapsed: one class predicted; no better than a constant answer; where " in output.out
     assert "try a lower method.lr" in output.out
     assert "(one class predicted; no better than a constant answer)" in output.err
-    assert "collapsed: one class predicted" in (tmp_path / "again" / "report.html").read_text()
+    page = (tmp_path / "again" / "report.html").read_text()
+    assert "collapsed: one class predicted" in page
+    assert "Test examples whose text is also in training: 24." in page, "the same rows to train and to test"
+    assert "In the data: test text that is also in training: 24 of 24 (test.csv:" in page
 
 
 def test_one_class_in_all_training_texts_is_refused_though_more_are_declared(tmp_path: Path) -> None:

@@ -46,12 +46,13 @@ def _of_panel(panel: Panel, pairs: Sequence[Comparison], tests: int) -> Html:
         facts = [
             *_wrong(panel),
             *_absent(panel),
+            *_leaked(panel),
             *_beside(panel),
             *_references(panel, ranked[0], pairs),
             *_traffic(ranked[0], several=len(ranked) > 1),
         ]
     else:
-        lead, facts = join([_alone(panel)]), [*_wrong(panel), *_absent(panel), *_beside(panel)]
+        lead, facts = join([_alone(panel)]), [*_wrong(panel), *_absent(panel), *_leaked(panel), *_beside(panel)]
     facts += [_going(going)] if going else []
     parts = [tag("p", lead, class_="lead")]
     return join([*parts, tag("ul", [tag("li", fact) for fact in facts], class_="facts") if facts else None])
@@ -101,6 +102,12 @@ def _verdict(pair: Comparison | None, tests: int) -> str:
     if pair.significant:
         return f"The difference is significant at the {100 * LEVEL:g} % level ({how})."
     return f"The difference is not significant at the {100 * LEVEL:g} % level ({how}): it may be chance."
+
+
+def _leaked(panel: Panel) -> list[str]:
+    """How many test examples have a text that was trained on, of the seed with most."""
+    count = max((run.data.leaked for group in panel.groups for run in group.runs if run.data), default=0)
+    return [f"Test examples whose text is also in training: {count:,}."] if count else []
 
 
 def _references(panel: Panel, best: Group, pairs: Sequence[Comparison]) -> list[str]:
