@@ -273,6 +273,15 @@ def test_columns_by_number_mean_a_table_without_a_header(tmp_path: Path) -> None
     assert 0 == ended.code, ended
     corpus = read(tmp_path / "study.toml")["corpus"]
     assert (1, 2, False) == tuple(corpus[key] for key in ("text", "label", "header"))
+    kept = {key: corpus[key] for key in ("format", "train", "test", "text", "label")}  # as a study written by hand
+    tables = (
+        'name = "hand"\nrounds = 1\n[task]\nname = "classification"\n[method]\nname = "fedavg"\n'
+        '[partition]\nname = "iid"\nsites = 2\n[corpus]\n'
+    )
+    lines = [f"{key} = {json.dumps(value)}\n" for key, value in kept.items()]
+    (tmp_path / "hand.toml").write_text("".join([tables, *lines]))
+    corpus = load_study(tmp_path / "hand.toml")[0].study.corpus
+    assert 30 == len([*corpus.placed("train", Problems())]), "the first row is a note, as it is for data check"
 
 
 def test_every_other_setting_is_a_comment_that_can_be_taken_up(tmp_path: Path) -> None:

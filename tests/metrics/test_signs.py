@@ -25,6 +25,7 @@ from wardround.reports.statistics import grouped
 from wardround.runs.files import Round
 from wardround.runs.loop import run
 from wardround.study.load import cells
+from wardround.study.settings import StudyError
 from wardround.tasks.bags import Bags
 from wardround.tasks.classification import Classification, ClassificationTask
 from wardround.tasks.tagging import Tagging
@@ -146,7 +147,20 @@ def test_a_collapsed_run_says_so_in_progress_journal_summary_and_report(
     assert "the model has collapsed: one class predicted; no better than a constant answer; where " in output.out
     assert "try a lower method.lr" in output.out
     assert "(one class predicted; no better than a constant answer)" in output.err
-    assert "collapsed: one class predicted" in (tmp_path / "again" / "report.html").read_text()
+    page = (tmp_path / "again" / "report.html").read_text()
+    assert "collapsed: one class predicted" in page
+    assert "Test examples whose text is also in training: 24. " in page, "the same rows to train and to test"
+    assert "In the data: test text that is also in training: 24 of 24 (test.csv:" in page
+
+
+def test_one_class_in_all_training_texts_is_refused_though_more_are_declared(tmp_path: Path) -> None:
+    study = tables(tmp_path, 1.0)
+    names = [line.rpartition(",")[2] for line in (tmp_path / "train.csv").read_text().splitlines()[1:]]
+    study["corpus"]["labels"] = [*dict.fromkeys(names)]
+    rows = [line for line in (tmp_path / "train.csv").read_text().splitlines() if line.endswith((names[0], "label"))]
+    (tmp_path / "train.csv").write_text("\n".join(rows) + "\n")
+    with pytest.raises(StudyError, match="have 1 label of the declared 2, so that there is nothing to tell apart; add"):
+        run(cells(study)[0].study, tmp_path / "run")
 
 
 def test_a_collapsed_model_is_never_the_best(tmp_path: Path) -> None:

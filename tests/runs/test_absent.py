@@ -40,6 +40,9 @@ def test_where_nobody_was_left_out_there_is_nothing_to_say_and_of_real_sites_it_
 
 
 def test_of_many_labels_the_worst_are_named() -> None:
-    many = Data(count=1, sites={"a": {"train": {f"L{number}": 1 for number in range(8)}}})
-    assert 6 == len(uncovered(LINES[:1], many))
-    assert "so were some of 3 other labels" == uncovered(LINES[:1], many)[-1]
+    def told(count: int) -> list[str]:
+        return uncovered(LINES[:1], Data(count=1, sites={"a": {"train": {f"L{n}": 1 for n in range(count)}}}))
+
+    assert 6 == len(told(8))
+    assert "so were some of 3 other labels" == told(8)[-1]
+    assert "so were some of 1 other label" == told(6)[-1]

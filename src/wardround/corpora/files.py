@@ -60,7 +60,7 @@ class Files:
     separator: str | None = None
     """What separates the labels of one cell."""
     header: bool | None = None
-    """Whether a table's first row has names; it has, unless this is false."""
+    """Whether a table's first row has names; without it yes, unless columns are numbers and no name is a usual one."""
     quoting: bool | None = None
     """Whether quotes enclose cells; without it yes in CSV, no in TSV."""
     delimiter: str | None = None
@@ -130,8 +130,6 @@ class Files:
     def placed(self, split: str, problems: Problems) -> Iterator[Placed]:
         """The documents of a split as the files have them, each with its place and its source."""
         chosen = {name: value for name in self.form.options if (value := getattr(self, name)) is not None}
-        if self.header is None and "header" in self.form.options:
-            chosen["header"] = True
         options = replace(self.wanted, encoding=self.encoding, language=self.language, **chosen)
         for hospital, path in self.paths(split).items():
             for file, form in recognised(path, self.format, self.encoding, problems):

@@ -46,7 +46,7 @@ def describe(sites: Sites, task: Any = None) -> dict[str, Any]:
         for split, raw in splits.items():
             whole.update(raw.digest())
             shared.look(name, split, raw)
-            leaked.look(split, raw)
+            leaked.look(name, split, raw)
         for split, both in patients_on_two_sides(splits).items():
             odd.at(f"site with patients who have notes both to train and to {split} on", f"{name}: {both}")
     if public is not None:
@@ -78,12 +78,13 @@ class _Leaked:
     def __init__(self) -> None:
         self.places: dict[str, dict[bytes, list[str]]] = {split: {} for split in WORDS}
 
-    def look(self, split: str, raw: Raw) -> None:
-        """One site's split."""
+    def look(self, site: str, split: str, raw: Raw) -> None:
+        """One site's split; what has no id that may be shown is counted off."""
         documents = getattr(raw, "documents", None)
         marks = [near_digest(document.text) for document in documents] if documents else raw.marks
         for row, mark in enumerate(marks):
-            place = called(documents[row].id) if documents else f"example {row + 1}"
+            own = documents[row].id if documents else ""
+            place = own if own and called(own) == own else f"example {row + 1} of {site}"
             self.places[split].setdefault(mark, []).append(place)
 
     def _both(self, split: str, other: str) -> list[bytes]:

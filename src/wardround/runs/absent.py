@@ -48,7 +48,8 @@ def uncovered(lines: Sequence[Round], data: Data | None) -> list[str]:
         + (f"; in {none:,} of {len(lines):,} rounds there were none" if none else "")
         for mean, label, none in sorted(rows)[:WORST]
     ]
-    return [*words, f"so were some of {len(rows) - WORST:,} other labels"] if len(rows) > WORST else words
+    others = len(rows) - WORST
+    return [*words, f"so were some of {others:,} other label{'s' * (others > 1)}"] if others > 0 else words
 
 
 def _untrained(line: Round) -> set[str]:

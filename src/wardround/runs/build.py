@@ -89,6 +89,7 @@ def build(study: Study, out: Path, corpus: Sites | None = None) -> Built:
         _ = sites.public  # read now, since its labels may not be the corpus's
         sites.task(sites.names[0])  # likewise, since a tag set of its own may not fit the study
         _judged(task, raw)
+        _told_apart(task, raw)
         unproven = list(_unproven(study, raw))
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
@@ -174,6 +175,19 @@ def _judged(task: BoundTask, sites: Sites) -> None:
     if first is not None and not has_words(first) and not any(map(has_words, texts)):
         raise ValueError("no text has a letter or a digit; name the column that holds them (text = … in [corpus])")
     task.refuse(sites.raw(name)[0] for name in sites.names[:JUDGED])
+
+
+def _told_apart(task: BoundTask, sites: Sites) -> None:
+    """Raise an error if the sites' training examples have too few classes between them; a site alone may have one."""
+    seen = set[str]()
+    for name in sites.names:
+        if len(seen) >= task.fewest:
+            return
+        seen |= task.named(sites.raw(name)[0]).keys()
+    if len(seen) < task.fewest:
+        known = f"all training examples of all sites have {len(seen)} label{'s' * (len(seen) != 1)} of the declared"
+        remedy = "add texts of the others, or name the column that has the labels (label = … in [corpus])"
+        raise ValueError(f"{known} {len(task.names())}, so that there is nothing to tell apart; {remedy}")
 
 
 def _public(study: Study) -> Callable[[], Raw] | None:

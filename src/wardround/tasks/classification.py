@@ -205,6 +205,11 @@ class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
             known = f"classification needs at least 2 labels, and the corpus has {len(self.labels)}"
             raise ValueError(f"{known}; give its texts labels, or choose another task")
 
+    @property
+    def fewest(self) -> int:
+        """Two labels, unless a text may have several or none."""
+        return 0 if self.settings.several else 2
+
     # text → numbers
 
     @cached_property
@@ -217,13 +222,8 @@ class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
         tokens, beyond = self.numbers.read(document.text for document in texts.documents)
         labels = self._labels(texts)
         shortened = sum(count > 0 for count in beyond)
-        return TextExamples(
-            tokens,
-            labels,
-            self._mean(tokens),
-            shortened,
-            class_weights(labels, len(self.labels), self.settings.class_weights, several=self.settings.several),
-        )
+        weights = class_weights(labels, len(self.labels), self.settings.class_weights, several=self.settings.several)
+        return TextExamples(tokens, labels, self._mean(tokens), shortened, weights)
 
     def refuse(self, texts: Iterable[Texts]) -> None:
         """Raise an error if tokens of these texts, cut like this, cannot be learnt from."""

@@ -146,6 +146,11 @@ class BoundTask(Task):
     def refuse(self, texts: Iterable[Any]) -> None:
         """Raise an error if nothing can be learnt of texts such as these, of a few sites, which come when asked for."""
 
+    @property
+    def fewest(self) -> int:
+        """How many of its names the training examples of all sites must hold for there to be something to learn."""
+        return 0
+
     def names(self) -> tuple[str, ...]:
         """The labels, or the types of entities, that its data may hold."""
         return getattr(self, "labels", ())

@@ -11,6 +11,7 @@ from wardround.reports.html import Html, count, figure, join, plural, table, tag
 from wardround.reports.plots import dots
 from wardround.reports.read import natural
 from wardround.reports.statistics import Group, Panel, SiteResults, per_site
+from wardround.runs.files import Data
 
 
 def sites(report: Report) -> Html:
@@ -22,13 +23,13 @@ def sites(report: Report) -> Html:
 
 
 def _labels(panel: Panel) -> list[Html]:
-    """The heat map of the first seed's data."""
+    """What is odd about the first seed's data, such as texts on two sides, and their heat map."""
     run = min((run for group in panel.groups for run in group.runs if run.data), key=lambda run: run.seed, default=None)
     if run is None or run.data is None:
         return [tag("p", "The run folder holds no counts by site (data.json), so there is no map of labels.")]
     data = run.data
     if not data.sites:
-        return [tag("p", f"There are {count(data.count)} sites; their labels were not counted.")]
+        return [tag("p", f"There are {count(data.count)} sites; their labels were not counted."), *_odd(data)]
     train = {site: dict(splits.get("train", {})) for site, splits in data.sites.items()}
     counts = [n for mine in train.values() for n in mine.values()]
     labels = {label for mine in train.values() for label in mine}
@@ -42,7 +43,11 @@ def _labels(panel: Panel) -> list[Html]:
         "at a cell for its count."
     )
     scroll = tag("div", heat_map(train, alt), class_="scroll", tabindex="0", role="region", aria_label=alt)
-    return [tag("figure", scroll, _shades(max(counts, default=1)), tag("figcaption", caption))]
+    return [*_odd(data), tag("figure", scroll, _shades(max(counts, default=1)), tag("figcaption", caption))]
+
+
+def _odd(data: Data) -> list[Html]:
+    return [tag("p", f"In the data: {words}.", class_="notice") for words in data.problems]
 
 
 def _shades(most: int) -> Html:
