@@ -206,6 +206,8 @@ def test_an_audit_tries_every_attack_with_every_protection_and_the_officer_has_a
     for one in audit.findings:
         assert one.attack.partition(":")[0].replace("'", "&#x27;") in written
     assert "<script" not in written
+    assert "td { white-space: normal; }" in written  # on paper a sentence that does not wrap is cut off
+    assert "*Canaries*" not in written
     assert "canary-" not in written
     assert TRIGGER not in written
     hostile = replace(audit, study=replace(audit.study, name="<script>alert(1)</script>"))

@@ -13,18 +13,19 @@ from typer.testing import CliRunner
 
 from loopback import Exchange, ask, first_weights, put, site_folder
 from wardround.cli.app import app
+from wardround.consortium.approval import approve
 from wardround.consortium.check import checked
 from wardround.consortium.private_site import JOURNAL, SECRET
 from wardround.consortium.site_process import SiteProcess
-from wardround.consortium.submit import submit
+from wardround.consortium.submit import TooFew, submit
 from wardround.core.codec import decode
-from wardround.core.cohort import BelowQuorum
 from wardround.core.method import Global
 from wardround.core.training import LocalTraining
 from wardround.layers.ledger import Chain, lines
 from wardround.methods import METHODS
 from wardround.methods.fedavg import Update
 from wardround.methods.feded import Vote
+from wardround.privacy.journal import BudgetJournal
 from wardround.runs.files import read_journal
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
@@ -90,9 +91,9 @@ def test_a_run_is_written_down_at_each_site_and_a_second_one_is_refused_when_the
     with Exchange(notes, study, SITES, DATA, budget(5.0), exchanges=50) as exchange:
         submit(study, notes / "run", exchange.over, wait=1.0)
         journal = spent(notes / "site-0")
-        assert ["train", "train", "test"] == [line["kind"] for line in journal]
+        assert ["size", "train", "train", "test"] == [line["kind"] for line in journal]
         assert {("patient", 4.0, 1e-3)} == {(line["unit"], line["epsilon"], line["delta"]) for line in journal}
-        with pytest.raises(BelowQuorum, match="its privacy budget does not allow this"):
+        with pytest.raises(TooFew, match="site-0: refused: its privacy budget does not allow this"):
             submit(study, notes / "again", exchange.over, wait=0.1)
     shown = CliRunner().invoke(app, ["site", "budget", str(notes / "site-0")], env={"COLUMNS": "200"}).output
     words = " ".join(shown.split())
@@ -128,14 +129,14 @@ def test_noise_and_masks_go_together_and_a_lost_site_costs_nobody_a_second_look(
         submit(study, notes / "run", exchange.over, wait=1.0)
     assert [["site-3"], ["site-3"]] == [list(line.left_out) for line in read_journal(notes / "run")]
     for name in sites[:3]:
-        assert ["train", "train", "test"] == [line["kind"] for line in spent(notes / name)]
+        assert ["size", "train", "train", "test"] == [line["kind"] for line in spent(notes / name)]
         steps = [line["step"] for line in lines(notes / name / "ledger" / "site.jsonl") if "sent" in line]
         assert (2, 2) == (steps.count("fit"), steps.count("Masks.again"))
 
 
-def spend_before(path: Path) -> None:
+def spend_before(path: Path, run: str = "1") -> None:
     """Another study's line: a single step with much noise, and a number of units that cost ε = 1.4."""
-    whose = {"study": "0" * 16, "name": "before", "run": "1", "epsilon": 4.0, "delta": 1e-3, "size": 1.4, "key": "x"}
+    whose = {"study": "0" * 16, "name": "before", "run": run, "epsilon": 4.0, "delta": 1e-3, "size": 1.4, "key": "x"}
     chain = Chain(path)
     chain.append({**whose, "kind": "train", "noise": 9.0, "rate": 0.5, "steps": 1, "unit": "example"})
     chain.flush()
@@ -307,3 +308,43 @@ def test_a_clip_that_single_precision_cannot_hold_is_refused(clip: float) -> Non
     """1e-39 would leave gradients as they are under next to no noise: its reciprocal is not a number."""
     with pytest.raises(StudyError, match=r"privacy\.dp\.clip"):
         study_of(dp={"epsilon": 4.0, "delta": 1e-3, "clip": clip})
+
+
+def test_two_studies_under_one_runs_name_have_noise_of_their_own(notes: Path) -> None:
+    """Else both replies together would have none: the coordinator names the runs, and knows how large each noise is."""
+    replies = []
+    for clip in (1e-3, 2e-3):  # so small that all gradients are cut to it: what the notes say grows as the noise does
+        study = study_of(dp={"epsilon": 4.0, "delta": 1e-3, "unit": "example", "clip": clip})
+        place = site_folder(notes, "site-0", study, *budget(50.0), data=DATA, exchanges=50)
+        _, data = put(SiteProcess(place), *ask(study, Global(first_weights(study, notes, SITES))))
+        replies.append(decode(Update, data).change.flat)
+    assert 0.9 > float(torch.nn.functional.cosine_similarity(*replies, dim=0))
+    assert 2 == len({line["key"] for line in spent(notes / "site-0")})
+
+
+def test_the_number_of_patients_that_is_told_before_a_run_is_paid_for_once_in_a_study(notes: Path) -> None:
+    study = study_of()
+    place = site_folder(notes, "site-0", study, *budget(5.0), data=DATA, exchanges=50)
+    site, head = SiteProcess(place), ask(study, Global(first_weights(study, notes, SITES)))[0]
+    for run in "0012":
+        assert put(site, {**head, "run": run * 16, "hello": True, "rounds": 2})[0].get("ready")
+    assert ["size"] == [line["kind"] for line in spent(place)]
+    assert (0.2, 0.0) == BudgetJournal(place / JOURNAL).spent
+    (place / JOURNAL).unlink()
+    assert "journal" == put(site, {**head, "hello": True, "rounds": 2})[0]["fault"]
+
+
+def test_a_site_whose_budget_is_spent_says_so_before_a_run_begins(notes: Path) -> None:
+    study = study_of(dp={"epsilon": 4.0, "delta": 1e-3, "unit": "example"})
+    place = site_folder(notes, "site-0", study, *budget(4.5), data=DATA, exchanges=50)
+    assert not [one for one in checked(place, study, online=False) if one.what == "budget"]
+    hello = {**ask(study, Global(first_weights(study, notes, SITES)))[0], "hello": True, "rounds": 2}
+    spend_before(place / JOURNAL)
+    assert put(SiteProcess(place), hello)[0].get("ready")  # a round or two can be had
+    words = [one.detail for one in checked(place, study, online=False) if one.asks and one.what == "budget"]
+    assert "costs up to ε = 4 and δ = 0.001, and ε = 2." in words[0]
+    write(notes / "site-0", "train", 0, 59)  # another number of patients
+    approve(place, study)
+    spend_before(place / JOURNAL, run="2")
+    assert "budget" == put(SiteProcess(place), {**hello, "run": "1" * 16})[0]["fault"]
+    assert 3 == len(spent(place))

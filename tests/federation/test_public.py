@@ -11,9 +11,9 @@ from study_files import cli, small_study
 from wardround.core.site import HUB
 from wardround.corpora.synthetic import Rows, Synthetic
 from wardround.federation.describe import describe
-from wardround.federation.partition import Evenly, Partition
+from wardround.federation.partition import Evenly, Partition, Public
 from wardround.federation.prepared import Prepared
-from wardround.federation.sites import Public, federate, opened, pooled
+from wardround.federation.sites import federate, opened, pooled
 from wardround.runs.build import build, build_apart
 from wardround.runs.loop import run
 from wardround.study.load import load_study

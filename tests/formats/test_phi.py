@@ -6,13 +6,21 @@ from pathlib import Path
 import pytest
 
 from study_files import cli
-from wardround.formats.phi import DATE, NAME, NUMBER, TELEPHONE, looks_like
+from wardround.formats.phi import DATE, MAIL, NAME, NUMBER, TELEPHONE, looks_like
 
 
 @pytest.mark.parametrize(
     ("text", "kinds"),
     [
         ("seen on 2024-05-04", [DATE]),
+        ("2024-05-03T08:15:00Z, 20240503, May 2024", [DATE, DATE, DATE]),
+        ("2024.5.3入院，２０２４年５月３日，二〇二四年五月三日", [DATE, DATE, DATE]),
+        ("手机号13812345678转，4155550134，Tel:030 / 123456", [TELEPHONE, TELEPHONE, TELEPHONE]),
+        ("MRN 00-12-34-56, hospital number is 483920, account #12345678", [NUMBER, NUMBER, NUMBER]),
+        ("9434765919，ID号：0012345", [NUMBER, NUMBER]),
+        ("患者王小明，男，患者：欧阳修，patient name is Anna Bell", [NAME, NAME, NAME]),
+        ("anna.bell@example.org", [MAIL]),
+        ("fluid 1500 ml, 1.5 mg 2024 units, 20241399", []),
         ("seen on 04/05/2024 and 4.5.24", [DATE, DATE]),
         ("3 May 2024, 3rd of June, Jan 5, 2020", [DATE, DATE, DATE]),
         ("2024年3月5日入院，3月7日出院，2023年11月起", [DATE, DATE, DATE]),

@@ -12,6 +12,7 @@ from wardround.core.bench import Bench
 from wardround.core.exchange import Exchange
 from wardround.core.method import Global
 from wardround.core.private_steps import Look
+from wardround.federation.sites import federate, opened
 from wardround.layers.ledger import lines
 from wardround.methods import METHODS
 from wardround.methods.fedatt import Attended, Bounded
@@ -314,3 +315,35 @@ def test_a_sites_own_model_costs_no_look_and_tells_of_no_test_notes(tmp_path: Pa
     assert (True, False) == ("they would tell of the test notes" in card, "| accuracy |" in card)
     with pytest.raises(ModelError, match="to train on the notes once more, which nobody has paid for; use the shared"):
         assembled_run(tmp_path / "finetune", "site-01", tmp_path / "other")
+
+
+def own_files(folder: Path, valid: str = "valid") -> dict[str, Any]:
+    """A classification corpus of twenty patients to train on, three notes each; the other splits are others'."""
+    for split, patients in {"train": 20, "test": 10, valid: 10}.items():
+        rows = (f"rash {n},{'ab'[n % 2]},{split}{n % patients}\n" for n in range(3 * patients))
+        (folder / f"{split}.csv").write_text("text,label,patient\n" + "".join(rows), encoding="utf-8")
+    files = {split: str(folder / f"{split}.csv") for split in ("train", "test", "valid")}
+    return {"format": "csv", "patient": "patient", "language": "en", **files}
+
+
+@pytest.mark.parametrize(("unit", "torn"), [("patient", False), ("document", True)])
+def test_a_patient_is_public_with_all_notes_or_with_none_where_patients_are_protected(
+    tmp_path: Path, unit: str, torn: bool
+) -> None:
+    dp, task = {**DP, "unit": unit}, {"name": "classification", "class_weights": "none", "buckets": 50}
+    study = study_of(dp, corpus=own_files(tmp_path), task=task, public={"fraction": 0.3}, method={"batch": 5})
+    sites = federate(opened(study.corpus), study.partition, study.seed, study.public)
+    patients = [{document.patient for document in part.documents} for part in (sites.public(), sites.train())]
+    assert torn == bool(patients[0] & patients[1])
+    assert 18 == len(sites.public()) or torn
+
+
+def test_nobody_is_both_tested_and_validated_on_where_patients_are_protected(tmp_path: Path) -> None:
+    """Each part costs ε by itself, and not the sum, because they are different people."""
+    dp, task = {**DP, "unit": "patient"}, {"name": "classification", "class_weights": "none", "buckets": 50}
+    corpus = own_files(tmp_path)
+    valid = tmp_path / "valid.csv"
+    valid.write_text(valid.read_text(encoding="utf-8").replace("valid3", "test3"), encoding="utf-8")
+    study = study_of(dp, corpus=corpus, task=task, method={"batch": 5}, evaluation={"splits": ["test", "valid"]})
+    assert "1 patients of" in problems(study, tmp_path / "run")
+    assert "have notes both to test and to valid on" in problems(study, tmp_path / "run")

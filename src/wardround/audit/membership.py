@@ -3,7 +3,7 @@
 Whoever has the model computes the loss of a note. Compared are training notes with test notes of the same sites: how
 often the right one of two is taken for a member, and how many members are named when one stranger in a hundred may be.
 
-*Canaries* are notes of random words with a random label, of which each is planted at a site by the toss of a coin. That
+Canaries are notes of random words with a random label, of which each is planted at a site by the toss of a coin. That
 nothing else tells the planted ones from the others makes them a measure: ε can be no smaller than
 ln((1 − δ − misses) / false alarms), with limits for both that hold in 95 of 100 trials (Clopper and Pearson).
 """

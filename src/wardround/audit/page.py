@@ -33,6 +33,13 @@ def write_audit(audit: Audit, out: Path) -> Path:
     return out
 
 
+WRAPPED = (
+    "td { white-space: normal; } tbody th, thead th { min-width: 0; } tbody th > div { width: auto; }\n"
+    "@media print { @page { size: landscape; } tbody th { min-width: 0; } }\n"
+)
+"""Cells are sentences here: on paper, what does not wrap is cut off."""
+
+
 def page(audit: Audit) -> str:
     """The whole page."""
     sections = {
@@ -48,7 +55,7 @@ def page(audit: Audit) -> str:
         tag("main", [tag("section", tag("h2", title, id=at), content) for at, title, content in shown]),
         tag("footer", tag("p", f"Made by wardround {__version__}. This page loads nothing and sends nothing.")),
     ]
-    return document(f"{audit.study.name}: audit", body)
+    return document(f"{audit.study.name}: audit", body, style=WRAPPED)
 
 
 def _header(audit: Audit) -> Html:
@@ -69,7 +76,13 @@ def _protections(audit: Audit) -> Html:
     rows = []
     for name, about in ABOUT.items():
         missing = audit.missing.get(name)
-        state = "on" if name in audit.switched_on else f"not available: {missing}" if missing else "off"
+        state = (
+            "on"
+            if name in audit.switched_on
+            else f"off, and cannot be had as the study stands: {missing}"
+            if missing
+            else "off"
+        )
         rows.append((name, state, about))
     robust = audit.study.robust
     rule = f"{robust.rule}" if robust else "a bound over real sites, nothing in simulations"

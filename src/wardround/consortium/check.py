@@ -20,13 +20,14 @@ from wardround.consortium.forms import read_membership
 from wardround.consortium.identity import others, pinned, seen
 from wardround.consortium.kit_check import kit_address, kit_problems, lasting, reach
 from wardround.consortium.labels import labels_of, odd, proposed
-from wardround.consortium.private_site import unfit, unwilling
+from wardround.consortium.private_site import unaffordable, unfit, unwilling
 from wardround.consortium.settings import SiteSettings, read_site
 from wardround.core.cohort import Seen
 from wardround.core.task import SiteData
 from wardround.engines.certificates import same_fingerprint
 from wardround.engines.proxy import proxy_for
 from wardround.layers.masks import Masks
+from wardround.privacy.journal import Tampered
 from wardround.privacy.words import short
 from wardround.runs.build import bound, build_at_site
 from wardround.runs.errors import RunError
@@ -106,10 +107,21 @@ def _keys(folder: Path, fewest: int, *, must: bool) -> Iterator[Inspection]:
         yield Inspection("keys", f"no key is pinned: a coordinator that lies could pose as others; {remedy}", asks=True)
 
 
+def _afforded(settings: SiteSettings, study: Study) -> Iterator[Inspection]:
+    """Whether what is left of the site's budget does for the study."""
+    try:
+        if why := unaffordable(settings, study):
+            yield Inspection("budget", why, asks=True)
+    except Tampered as error:
+        words = "no study with privacy.dp is answered until the file is as it was written"
+        yield Inspection("budget", f"{error}; {words}", good=False)
+
+
 def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[Inspection]:
     if why := unwilling(settings, study):
         yield Inspection("budget", why, good=False)
         return
+    yield from _afforded(settings, study)
     try:
         train, test, *valid = parts = settings.parts(study)
         task = bound(study)

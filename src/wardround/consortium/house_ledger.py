@@ -126,11 +126,12 @@ class HouseLedger:
         """Write down that somebody asked who is not the coordinator; once a minute, however often it was."""
         self._refused({"study": "", "step": "", "refused": "unsigned"}, ())
 
-    def greeted(self, head: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+    def greeted(self, head: Mapping[str, Any], sizes: Mapping[str, int], budget: str = "") -> None:
         """Write down, once a run, what the site says of itself before one: at most how many examples it has."""
         key = (str(head["study"])[:16], str(head["run"])[:16], json.dumps(dict(sizes)))
         if key not in self.runs:
-            self._append({"study": key[0], "run": key[1], "declared": dict(sizes)})
+            paid = {"budget": budget} if budget else {}
+            self._append({"study": key[0], "run": key[1], "declared": dict(sizes), **paid})
             self.runs.add(key)
 
     def farewell(self, head: Mapping[str, Any]) -> None:

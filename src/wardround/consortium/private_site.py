@@ -15,6 +15,7 @@ from typing import Any, cast
 from wardround.consortium.budget import Denial
 from wardround.consortium.settings import SiteSettings
 from wardround.core.chance import Chance, key_of
+from wardround.core.layer import Withheld
 from wardround.core.private_steps import Guard, Plan
 from wardround.core.task import SiteData, Units
 from wardround.engines.seal import write_private
@@ -53,8 +54,18 @@ def noted_budget(folder: Path) -> str:
 
 def site_guards(settings: SiteSettings, study: Study, mark: str, run: str, data: str) -> Guards:
     """The guards of one run of a study at this site, on the data with this fingerprint."""
-    source = Source(key_of(own_secret(settings.folder), data), hidden=True)
+    # A coordinator that gave runs of two studies one name would have both under one noise, if it were not the study's.
+    source = Source(key_of(own_secret(settings.folder), data, mark), hidden=True)
     return Guards(Terms.of(study), mark, study.name, run[:16], source, lambda _: budget_journal(settings))
+
+
+def greet(guards: Guards, name: str, data: SiteData) -> str:
+    """Pay for what a site says of its size before a run, the journal's head; a `Denial` if no run may begin."""
+    try:
+        guards.greet(name, guards.plan(name, cast("Units", data.units)))
+    except Withheld as refusal:
+        raise Denial(refusal.code) from None
+    return last_value(guards.journal(name).path, "hash")
 
 
 def unwilling(settings: SiteSettings, study: Study) -> str | None:
@@ -70,6 +81,22 @@ def unwilling(settings: SiteSettings, study: Study) -> str | None:
             f"ε = {allowance.epsilon:g} and δ = {allowance.delta:g} for all studies together"
         )
     return None
+
+
+def unaffordable(settings: SiteSettings, study: Study) -> str | None:
+    """Why what is left of the budget may not do for a study; None if it does, or if nothing limits it."""
+    allowance, dp = settings.allowance, study.dp
+    if allowance is None or dp is None:
+        return None
+    epsilon, delta = budget_journal(settings).spent
+    left, rest = max(allowance.epsilon - epsilon, 0.0), max(allowance.delta - delta, 0.0)
+    if dp.epsilon <= left and dp.delta <= rest:
+        return None
+    return (
+        f"a run of the study costs up to ε = {dp.epsilon:g} and δ = {dp.delta:g}, and ε = {left:.3f} and δ = {rest:g} "
+        "are left for new ones: such a run is refused here, at once or in the round in which that is spent; "
+        f"wardround site budget {settings.folder}"
+    )
 
 
 def unfit(settings: SiteSettings, study: Study, task: Any, data: SiteData) -> list[str]:

@@ -169,7 +169,7 @@ class SiteProcess:
                 raise Denial("rounds")
             if run.ready.thin:
                 raise Denial("few")
-            self.ledger.greeted(head, run.ready.sizes)
+            self.ledger.greeted(head, run.ready.sizes, run.greet(self.name))
             left = max(approval.exchanges - self.ledger.budget.of(study).exchanges, 0)
             return {"ready": True, "version": __version__, "most": dict(run.ready.sizes), "left": left}, b""
         if "bye" in head:
@@ -225,7 +225,7 @@ class SiteProcess:
             name, theirs = run.ready.built.study.name, str(ask.head.get("ledger", ""))
             hides = None if type(reply).alone or type(reply) is step.reply else step.reply
             fewest = max((layer.quorum for layer in run.ready.built.study.layers), default=0)
-            spent = last_value(self.folder / JOURNAL, "hash") if run.ready.built.study.dp else ""
+            spent = last_value(self.folder / JOURNAL, "hash") if run.guards else ""
             sums = vault.new if vault else {}
             answer = Answer(
                 ask.statement, theirs, question, name, run.ready.data, message, reply, sent, hides, fewest, mark, sums,

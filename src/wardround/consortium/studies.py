@@ -22,7 +22,7 @@ from wardround.consortium.budget import Denial
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.exchanges import Expected, expected_exchanges, sites_of
 from wardround.consortium.identity import HouseVault
-from wardround.consortium.private_site import admit_terms, site_guards
+from wardround.consortium.private_site import admit_terms, greet, site_guards
 from wardround.consortium.reach import Reach
 from wardround.consortium.settings import SiteSettings, read_site, site_study
 from wardround.core.device import CPU
@@ -34,6 +34,7 @@ from wardround.layers.kept_back import KeptBack
 from wardround.layers.least import LeastExamples
 from wardround.layers.masks import of_all
 from wardround.layers.small_counts import SmallCounts
+from wardround.privacy.guards import Guards
 from wardround.runs.build import Built, build_at_site
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
@@ -63,10 +64,16 @@ class Run:
     ready: Ready
     host: Host
     memory: Path
+    guards: Guards | None = None
+    """What stands before its notes, in a study with differential privacy."""
     last: tuple[int, int, int] = (-1, -1, -1)
     """The newest exchange asked for: attempt, round, number."""
     message: str = ""
     reply: Frame | None = field(default=None, repr=False)
+
+    def greet(self, name: str) -> str:
+        """Pay for what is told before a run, where it has a price; the head of the budget's journal."""
+        return greet(self.guards, name, self.ready.built.sites.open(name)) if self.guards else ""
 
     def admit(self, exchange: Exchange, digest: str) -> Frame | None:
         """Let a new exchange pass (None), answer the last one again, refuse all others.
@@ -135,7 +142,7 @@ class Studies:
             )  # fmt: skip
             while len(self.runs) >= RUNS:  # each holds a reply; what must last is on the disk
                 del self.runs[next(iter(self.runs))]
-            self.runs[key] = known = Run(ready, host, memory)
+            self.runs[key] = known = Run(ready, host, memory, guards)
             with contextlib.suppress(FileNotFoundError):
                 last = json.loads((memory / "last.json").read_text(encoding="utf-8"))
                 known.last, known.message = tuple(last["last"]), last["message"]

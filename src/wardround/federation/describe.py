@@ -47,8 +47,8 @@ def describe(sites: Sites, task: Any = None) -> dict[str, Any]:
             whole.update(raw.digest())
             shared.look(name, split, raw)
             leaked.look(name, split, raw)
-        for split, both in patients_on_two_sides(splits).items():
-            odd.at(f"site with patients who have notes both to train and to {split} on", f"{name}: {both}")
+        for (one, other), both in patients_on_two_sides(splits).items():
+            odd.at(f"site with patients who have notes both to {one} and to {other} on", f"{name}: {both}")
     if public is not None:
         whole.update(public.digest())
     problems = [line for findings in (*sites.problems, odd) for line in str(findings).splitlines()]

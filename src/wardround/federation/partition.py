@@ -206,6 +206,29 @@ class Partition(Protocol):
         """Each site's rows."""
 
 
+@dataclass(frozen=True)
+class Public:
+    """Where public examples come from: a share of the training examples, or a corpus."""
+
+    fraction: float | None = None
+    corpus: Any = None
+    patients: bool = False
+    """Whether all notes of a patient are drawn or none."""
+
+    def drawn(self, parts: Sequence[Raw], count: int, rng: np.random.Generator) -> IntArray:
+        """The rows, over all sites, of so many examples; or of patients until there are so many, somebody staying."""
+        total = sum(map(len, parts))
+        if not self.patients:
+            return np.sort(rng.choice(total, count, replace=False))
+        documents = [document for part in parts for document in getattr(part, "documents", [None] * len(part))]
+        # One who is not named stands alone here, and is refused where units are told apart.
+        names = [getattr(document, "patient", "") or f"\0{row}" for row, document in enumerate(documents)]
+        _, owner, many = np.unique(names, return_inverse=True, return_counts=True)
+        order = rng.permutation(len(many))
+        taken = order[: int(np.searchsorted(np.cumsum(many[order]), count)) + 1][: len(many) - 1]
+        return np.flatnonzero(np.isin(owner, taken))
+
+
 def _numbered(parts: Sequence[IntArray]) -> dict[str, IntArray]:
     width = len(str(max(len(parts) - 1, 0)))
     return {f"site-{index:0{width}d}": rows for index, rows in enumerate(parts)}

@@ -28,7 +28,17 @@ from typing import Any
 import numpy as np
 
 from wardround.core.exchange import seeded
-from wardround.federation.partition import ByLabel, BySource, IntArray, Partition, Raw, WithinSource, by_source, iid
+from wardround.federation.partition import (
+    ByLabel,
+    BySource,
+    IntArray,
+    Partition,
+    Public,
+    Raw,
+    WithinSource,
+    by_source,
+    iid,
+)
 from wardround.text.document import Document
 from wardround.text.reading import Problems, near_digest
 from wardround.text.shown import called, named_sources, note_of, occurring
@@ -148,14 +158,6 @@ class Declared:
         return cls(labels, tuple(getattr(reader, "types", ())), negative if negative in labels else "")
 
 
-@dataclass(frozen=True)
-class Public:
-    """Where public examples come from: a share of the training examples, or a corpus."""
-
-    fraction: float | None = None
-    corpus: Any = None
-
-
 def opened(corpus: Any, *, valid: bool = False) -> Sites:
     """A corpus's own sites, or those of a reader, a site per source; with its validation split only if it is wanted."""
     if hasattr(corpus, "names"):
@@ -232,14 +234,14 @@ def _check_sources(reader: Any, documents: Sequence[Document]) -> None:
 def federate(sites: Sites, partition: Partition | None, seed: int, public: Public | None = None) -> Sites:
     """The corpus's own sites, or those that the partition makes, the same for the same seed."""
     if public and public.fraction:
-        sites = _withheld(sites, public.fraction, seed)
+        sites = _withheld(sites, public, public.fraction, seed)
     elif public:
         other = opened(public.corpus)
         sites = replace(sites, opened=sites.raw, problems=(*sites.problems, *other.problems), public=cache(other.train))
     return sites if partition is None else _cut(sites, partition, seed)
 
 
-def _withheld(sites: Sites, fraction: float, seed: int) -> Sites:
+def _withheld(sites: Sites, public: Public, fraction: float, seed: int) -> Sites:
     """The sites less a share of their training examples, drawn over all of them, each of which is opened for it."""
     sizes = [len(sites.raw(name)[0]) for name in sites.names]
     ends = np.cumsum(sizes)
@@ -250,7 +252,8 @@ def _withheld(sites: Sites, fraction: float, seed: int) -> Sites:
             f"public.fraction = {fraction} takes {count} of {total} training examples; it should take some and "
             f"leave some"
         )
-    rows = np.sort(np.random.default_rng([seed, 1]).choice(total, count, replace=False))  # the cut draws from 0
+    rng = np.random.default_rng([seed, 1])  # the cut draws from 0
+    rows = public.drawn([sites.raw(name)[0] for name in sites.names], count, rng)
     parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
     drawn = {name: part - start for name, part, start in zip(sites.names, parts, ends - sizes, strict=True)}
 
@@ -258,10 +261,10 @@ def _withheld(sites: Sites, fraction: float, seed: int) -> Sites:
         train, test = sites.raw(name)
         return train.take(np.delete(np.arange(len(train)), drawn[name])), test
 
-    def public() -> Raw:
+    def shown() -> Raw:
         return _joined([sites.raw(name)[0].take(rows) for name, rows in drawn.items() if len(rows)])
 
-    return replace(sites, opened=opened, public=cache(public), split=None)
+    return replace(sites, opened=opened, public=cache(shown), split=None)
 
 
 def _cut(sites: Sites, partition: Partition, seed: int) -> Sites:

@@ -8,6 +8,7 @@ the budget of one part would then be spent on another's patients.
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -24,9 +25,9 @@ Unit = Literal["example", "document", "patient"]
 def units_of(unit: Unit, site: str, splits: Mapping[str, Raw], task: Any) -> Units:
     """The units of one site, whose raw examples these are by split."""
     names = {split: owners(unit, site, split, raw) for split, raw in splits.items()}
-    for split, both in patients_on_two_sides(splits).items() if unit == "patient" else ():
+    for (one, other), both in patients_on_two_sides(splits).items() if unit == "patient" else ():
         raise ValueError(
-            f"privacy.dp: {both} patients of {site} have notes both to train and to {split} on; split by "
+            f"privacy.dp: {both} patients of {site} have notes both to {one} and to {other} on; split by "
             "patient (wardround data split --by patient, or validation.by = 'patient')"
         )
     train = splits["train"]
@@ -60,14 +61,14 @@ def owners(unit: Unit, site: str, split: str, raw: Raw) -> Sequence[str]:
     return patients
 
 
-def patients_on_two_sides(splits: Mapping[str, Raw]) -> dict[str, int]:
-    """How many patients that a site trains on are in its other splits as well, by split, where there are any."""
+def patients_on_two_sides(splits: Mapping[str, Raw]) -> dict[tuple[str, str], int]:
+    """How many of a site's patients are in two of its splits, by these, where there are any."""
     patients = {
         split: {document.patient for document in getattr(raw, "documents", ()) if document.patient}
         for split, raw in splits.items()
     }
     return {
-        split: len(both) for split, mine in patients.items() if split != "train" and (both := mine & patients["train"])
+        (one, other): len(both) for one, other in combinations(patients, 2) if (both := patients[one] & patients[other])
     }
 
 

@@ -21,7 +21,10 @@ SURNAMES = (
 )
 TITLES, PART = "Mr|Mrs|Ms|Miss|Mx|Dr|Prof|Professor|Sister|Nurse", "[A-Z][A-Za-z'’-]+"
 DAY = r"(?:3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?"
-NOT_BEFORE, NOT_AFTER = r"(?<![\w.])", r"(?![\w])"
+NOT_BEFORE, NOT_AFTER = "(?<![A-Za-z0-9_.])", "(?![A-Za-z0-9_])"  # Chinese characters have no blanks between
+PLAIN = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}  # full-width letters, digits and signs
+NINE = "一二三四五六七八九"
+COMPOUND = "欧阳|司马|上官|诸葛|东方|皇甫|尉迟|公孙|慕容|令狐|夏侯"
 WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)  # GB 11643
 CHECK = "10X98765432"
 REMEDY = "replace it before anybody else reads the note; --phi counts and does not show"
@@ -32,6 +35,12 @@ def _day(match: re.Match[str]) -> bool:
     numbers = [int(part) for part in re.findall(r"\d+", match[0])]
     small = [number for number in numbers if number <= 31][:2]
     return len(small) == 2 and min(small) in range(1, 13) and max(small) in range(1, 32)
+
+
+def _written(match: re.Match[str]) -> bool:
+    """The same of a date that begins with its year, and may have a time behind it."""
+    _, month, day = re.findall(r"\d+", match[0])[:3]
+    return 1 <= int(month) <= 12 and 1 <= int(day) <= 31
 
 
 def _chinese(match: re.Match[str]) -> bool:
@@ -64,40 +73,49 @@ NUMBER = "looks like a patient number"
 TELEPHONE = "looks like a telephone number"
 DATE = "looks like a date"
 NAME = "looks like a name"
+MAIL = "looks like an e-mail address"
 RULES: tuple[tuple[str, "re.Pattern[str]", Callable[[re.Match[str]], bool]], ...] = (
+    (MAIL, _rule(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+"), _any),
     (NUMBER, _rule(rf"{NOT_BEFORE}\d{{17}}[\dX]{NOT_AFTER}"), _chinese),
-    (NUMBER, _rule(rf"{NOT_BEFORE}\d{{3}}[ -]\d{{3}}[ -]\d{{4}}{NOT_AFTER}"), _british),
+    (NUMBER, _rule(rf"{NOT_BEFORE}\d{{3}}[ -]?\d{{3}}[ -]?\d{{4}}{NOT_AFTER}"), _british),
     (NUMBER, _rule(rf"{NOT_BEFORE}\d{{3}}-\d{{2}}-\d{{4}}{NOT_AFTER}"), _any),
     (
         NUMBER,
         _rule(
-            r"\b(?:MRN|(?:medical )?record|patient|hospital|chart|NHS|case|insurance|SSN|social security)\s*"
-            r"(?:id|no|nr|num|number|#)?\.?\s*[:#]?\s*(?=[A-Z0-9-]*\d{4})[A-Z]{0,3}[\d-]{4,}\b"
+            r"\b(?:MRN|(?:medical )?record|patient|hospital|chart|NHS|case|account|insurance|SSN|social security)\s*"
+            r"(?:id|no|nr|num|number|#)?\.?\s*(?:is\b)?[:#]?\s*(?=[A-Z0-9-]*\d{4}|(?:\d\d-){2}\d\d)[A-Z]{0,3}[\d-]{4,}\b"
         ),
         _any,
     ),
     (NUMBER, _rule(r"(?:病历|住院|门诊|病案|登记|医保|身份证|就诊卡|床位?)号?码?\s*[:：#]?\s*[A-Z]{0,3}\d{4,}"), _any),
+    (NUMBER, _rule(r"(?:ID|编)号\s*[:：#]?\s*[A-Z]{0,3}\d{4,}"), _any),
     (TELEPHONE, _rule(rf"{NOT_BEFORE}\+\d{{1,3}}[ .-]?\(?\d{{1,4}}\)?(?:[ .-]?\d{{2,4}}){{2,4}}{NOT_AFTER}"), _any),
-    (TELEPHONE, _rule(rf"(?<![\w.])\(?[2-9]\d{{2}}\)?[ .-]\d{{3}}[ .-]\d{{4}}{NOT_AFTER}"), _any),
+    (TELEPHONE, _rule(rf"{NOT_BEFORE}\(?[2-9]\d{{2}}\)?[ .-]\d{{3}}[ .-]\d{{4}}{NOT_AFTER}"), _any),
+    (TELEPHONE, _rule(rf"{NOT_BEFORE}[2-9]\d{{2}}[2-9]\d{{6}}{NOT_AFTER}"), _any),
     (TELEPHONE, _rule(rf"{NOT_BEFORE}1[3-9]\d{{9}}{NOT_AFTER}"), _any),
     (TELEPHONE, _rule(rf"{NOT_BEFORE}0\d{{2,4}}[ -]\d{{3,4}}[ -]?\d{{3,4}}{NOT_AFTER}"), _any),
     (
         TELEPHONE,
         _rule(
-            r"(?:\b(?:tel|phone|telephone|mobile|cell|fax|pager)\b|电话|手机)\.?\s*(?:no|号码)?\.?\s*[:：]?\s*"
-            r"[\d() .-]{6,}\d"
+            r"(?:\b(?:tel|phone|telephone|mobile|cell|fax|pager)\b|电话|手机)\.?\s*(?:no|号码?)?\.?\s*[:：]?\s*"
+            r"[\d() ./-]{6,}\d"
         ),
         _any,
     ),
-    (DATE, _rule(rf"{NOT_BEFORE}(?:19|20)\d\d([-/.])\d{{1,2}}\1\d{{1,2}}{NOT_AFTER}"), _day),
+    (DATE, _rule(rf"{NOT_BEFORE}(?:19|20)\d\d([-/.])\d{{1,2}}\1\d{{1,2}}(?:T[\d:.Z+-]+)?{NOT_AFTER}"), _written),
+    (DATE, _rule(rf"{NOT_BEFORE}(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]){NOT_AFTER}"), _any),
     (DATE, _rule(rf"{NOT_BEFORE}\d{{1,2}}([-/.])\d{{1,2}}\1(?:(?:19|20)\d\d|\d\d){NOT_AFTER}"), _day),
     (DATE, _rule(rf"{NOT_BEFORE}{DAY}(?: of)?[ -](?:{MONTHS})\.?(?:,?[ -](?:19|20)?\d\d)?{NOT_AFTER}"), _capital),
     (DATE, _rule(rf"\b(?:{MONTHS})\.? {DAY}(?:,? (?:19|20)\d\d)?{NOT_AFTER}"), _capital),
+    (DATE, _rule(rf"\b(?:{MONTHS})\.?,? (?:19|20)\d\d{NOT_AFTER}"), _capital),
+    (DATE, _rule(f"[〇零{NINE}]{{4}}年(?:[{NINE}十]{{1,2}}月(?:[{NINE}十]{{1,3}}[日号])?)?"), _any),
     (DATE, _rule(r"(?:(?:19|20)\d\d\s*年\s*)?(?:1[0-2]|0?[1-9])\s*月\s*(?:3[01]|[12]\d|0?[1-9])\s*[日号]"), _any),
     (DATE, _rule(r"(?:19|20)\d\d\s*年\s*(?:1[0-2]|0?[1-9])\s*月"), _any),
     (NAME, re.compile(rf"\b(?:{TITLES})\b\.? (?:[A-Z]\.? )*{PART}(?: {PART})?"), _any),
     (NAME, re.compile(rf"\b(?:[Pp]atient|[Nn]ame|NAME|PATIENT)(?: name)?: *{PART},? [A-Z][A-Za-z'’-]*"), _any),
-    (NAME, re.compile(rf"(?:姓名|患者|病人)\s*[:：]\s*[{SURNAMES}][\u4e00-\u9fff]{{1,2}}"), _any),
+    (NAME, re.compile(rf"\b[Nn]ame is {PART} {PART}"), _any),
+    (NAME, re.compile(rf"(?:姓名|患者|病人)\s*[:：]\s*(?:{COMPOUND}|[{SURNAMES}])[\u4e00-\u9fff]{{1,2}}"), _any),
+    (NAME, re.compile(rf"(?:患者|病人)\s*(?:{COMPOUND}|[{SURNAMES}])[\u4e00-\u9fff]{{1,2}}[，,、]\s*[男女]"), _any),
     (NAME, re.compile(rf"[{SURNAMES}][\u4e00-\u9fff]{{0,2}}(?:先生|女士|小姐|医生|大夫|主任|教授|护士长?)"), _any),
     (NAME, re.compile(rf"[{SURNAMES}]某某?"), _any),
 )  # fmt: skip
@@ -107,6 +125,7 @@ RULES: tuple[tuple[str, "re.Pattern[str]", Callable[[re.Match[str]], bool]], ...
 def looks_like(text: str) -> Iterator[tuple[str, int]]:
     """What kinds of things a text seems to have, and where each begins."""
     taken: list[tuple[int, int]] = []
+    text = text.translate(PLAIN)
     for kind, pattern, holds in RULES:
         for match in pattern.finditer(text):
             start, end = match.span()

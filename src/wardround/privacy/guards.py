@@ -19,7 +19,7 @@ from wardround.core.site import HUB, Site
 from wardround.core.task import Units
 from wardround.core.training import LocalTraining
 from wardround.privacy.accounting import noise_for
-from wardround.privacy.journal import BudgetJournal, Entry
+from wardround.privacy.journal import SIZE, BudgetJournal, Entry
 from wardround.study.load import Study
 from wardround.study.outline import DPTable
 
@@ -127,19 +127,26 @@ class Guards:
 
         def spend(look: Look) -> None:
             planned = self.terms.trainings if look.kind == "train" else self.terms.evaluations
-            dp = self.terms.dp
             spent[look.kind] += 1
             times = (
                 (spent[look.kind],) if spent[look.kind] > 1 else ()
             )  # a second look has noise of its own, and a price
             key = key_of(self.source.key, *question(), look.kind, *times).hex()
-            entry = Entry(
-                self.study[:16], self.name, self.run, key, look, planned, dp.epsilon, dp.delta, self.terms.size_cost,
-                dp.unit,
-            )  # fmt: skip
-            self.journal(site.name).spend(entry)
+            self.journal(site.name).spend(self._entry(key, look, planned))
 
         return Guard(self.plan(site.name, units), units, draw, spend)
+
+    def greet(self, name: str, plan: Plan) -> None:
+        """Pay for the number of units, which is told before a run; `Overspent` if a new one could not even begin."""
+        key = key_of(self.source.key, SIZE, self.study, name).hex()
+        first = self._entry("", Look("train", plan.noise, plan.rate, plan.steps), self.terms.trainings)
+        self.journal(name).greet(self._entry(key, Look(SIZE, 0.0, 0.0, 0), 1), first)
+
+    def _entry(self, key: str, look: Look, planned: int) -> Entry:
+        dp, size = self.terms.dp, self.terms.size_cost
+        return Entry(
+            self.study[:16], self.name, self.run, key, look, planned, dp.epsilon, dp.delta, size, dp.unit,
+        )  # fmt: skip
 
     def plan(self, name: str, units: Units) -> Plan:
         """The site's plan: the same in every round of a study, and in every run of it on the same notes."""

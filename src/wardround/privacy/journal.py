@@ -6,7 +6,8 @@
 Rules of this file:
 1. A line is written, and on the disk, before the notes are looked at: whatever a crash interrupts has been paid for.
 2. A question that is asked again gets the same answer, bit for bit (`core.chance`), and so costs nothing again: it is
-   told by its key, which stands for study, run, data, round, step, message, and what the site recalled for it.
+   told by its key, which stands for study, run, data, round, step, message, and what the site recalled for it. The
+   noisy number of units is the same in all runs of a study on the same data, and is paid for with the first of them.
 3. Training, test and validation notes are different patients': a run costs what the dearest of the three costs. Runs
    and studies add up, ε and δ each (basic composition), since the same patients are in all of them.
 4. The file is a chain (`layers.ledger`): a line that was changed or taken out of its middle stops all spending, and so
@@ -29,6 +30,8 @@ from wardround.privacy.accounting import epsilon
 NOTHING = 1e-9  # what rounding may add
 FORGOTTEN = "forgotten"
 """The kind of a line that stands for looks that nobody has written down, or no longer."""
+SIZE = "size"
+"""The kind of a line that stands for the noisy number of units, where it is told before any training."""
 
 
 class Overspent(Withheld):
@@ -98,15 +101,25 @@ class SpentRun:
         return bool(before) and (look.noise, look.rate, look.steps) not in before
 
     @property
+    def counted(self) -> int:
+        """How many evaluations there were."""
+        return sum(self.had(kind) for kind in self.looks if kind not in ("train", SIZE))
+
+    @property
     def cost(self) -> float:
         """The ε of what it has had so far."""
         if self.over:
             return self.epsilon
         return max((self._cost(kind) for kind in self.looks), default=0.0)
 
+    @property
+    def chance(self) -> float:
+        """The δ of it: the number of units alone has none."""
+        return self.delta if self.over or set(self.looks) - {SIZE} else 0.0
+
     def _cost(self, kind: str) -> float:
         series = ((noise, rate, steps * often) for (noise, rate, steps), often in self.looks[kind].items())
-        return epsilon(series, self.delta) + (self.size if kind == "train" else 0.0)
+        return epsilon(series, self.delta) + (self.size if kind in ("train", SIZE) else 0.0)
 
 
 class BudgetJournal:
@@ -126,18 +139,20 @@ class BudgetJournal:
             raise Overspent(f"{entry.name}: the site was put back from a copy while this ran, so it counts as spent")
         if (known.had(entry.look.kind) if known else 0) >= entry.planned:
             raise Overspent(f"{entry.name}: it was planned with {entry.planned} looks of this kind, and has had them")
-        look = entry.look
-        line = {
-            "time": datetime.now(UTC).isoformat(timespec="seconds"), "study": entry.study, "name": entry.name,
-            "run": entry.run, "key": entry.key, "kind": look.kind, "noise": look.noise, "rate": look.rate,
-            "steps": look.steps, "unit": entry.unit, "epsilon": entry.epsilon, "delta": entry.delta,
-            "size": entry.size,
-        }  # fmt: skip
+        look, line = entry.look, _line(entry)
         if known is not None and known.strays(look) and _with(known, line).cost > entry.epsilon * (1 + NOTHING):
             raise Overspent(f"{entry.name}: it has looked with another plan before, and both together cost more than ε")
         if self.allowance:
             self._afford(self.allowance, line)
         self._write(line)
+
+    def greet(self, size: Entry, first: Entry) -> None:
+        """Note that a study's number of units is told, once; `Overspent` if a new run could not even train once."""
+        known = (size.study, size.run) in self.runs
+        if not known and self.allowance:
+            self._afford(self.allowance, _line(first))
+        if not any(size.key in run.keys for (study, _), run in self.runs.items() if study == size.study):
+            self.spend(size)
 
     def forget(self, study: str, name: str, run: str, unit: str, cost: Allowance) -> None:
         """Count a run as spent whole: what it has had is not known any more."""
@@ -159,7 +174,7 @@ class BudgetJournal:
     def _afford(self, allowance: Allowance, line: Mapping[str, Any]) -> None:
         mine = (str(line["study"]), str(line["run"]))
         others = [spent for key, spent in self.runs.items() if key != mine]
-        if sum(one.delta for one in others) + line["delta"] > allowance.delta * (1 + NOTHING):
+        if sum(one.chance for one in others) + line["delta"] > allowance.delta * (1 + NOTHING):
             raise Overspent("δ of the site's budget is spent")
         before = sum(one.cost for one in others)
         if before + line["epsilon"] <= allowance.epsilon:
@@ -174,7 +189,7 @@ class BudgetJournal:
     @property
     def spent(self) -> tuple[float, float]:
         """The ε and δ of all runs together."""
-        return sum(one.cost for one in self.runs.values()), sum(one.delta for one in self.runs.values())
+        return sum(one.cost for one in self.runs.values()), sum(one.chance for one in self.runs.values())
 
 
 def spent_in(path: Path, noted: str = "") -> dict[tuple[str, str], SpentRun]:
@@ -195,6 +210,15 @@ def spent_in(path: Path, noted: str = "") -> dict[tuple[str, str], SpentRun]:
     if not known:
         raise Tampered(f"{path}: its end was cut off; the ledger has noted a line of it that is not here")
     return runs
+
+
+def _line(entry: Entry) -> dict[str, Any]:
+    look = entry.look
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"), "study": entry.study, "name": entry.name,
+        "run": entry.run, "key": entry.key, "kind": look.kind, "noise": look.noise, "rate": look.rate,
+        "steps": look.steps, "unit": entry.unit, "epsilon": entry.epsilon, "delta": entry.delta, "size": entry.size,
+    }  # fmt: skip
 
 
 def _add(runs: dict[tuple[str, str], SpentRun], line: Mapping[str, Any]) -> None:

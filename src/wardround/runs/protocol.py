@@ -19,7 +19,7 @@ from typing import Any
 from wardround.core.cohort import Seen
 from wardround.core.method import Method
 from wardround.engines.inline import Serial
-from wardround.federation.sites import Public
+from wardround.federation.partition import Public
 from wardround.methods import METHODS
 from wardround.runs.build import Built, build
 from wardround.runs.loop import one_thread

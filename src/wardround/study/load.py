@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from wardround.core.device import Precision
     from wardround.core.layer import Layer
     from wardround.core.method import Method
-    from wardround.federation.sites import Public
+    from wardround.federation.partition import Public
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 WORDS: dict[str, str] = {"rows": "rows of numbers", **VIEWS}
@@ -248,7 +248,7 @@ def _own(section: str, settings: Mapping[str, Any]) -> bool:
 def _study(
     outline: Outline, tables: Mapping[str, Any], folder: Path | None, problems: list[str], trusted: Trusted | None
 ) -> Study | None:
-    from wardround.federation.sites import Public  # noqa: PLC0415 -- what is built needs more than what is checked
+    from wardround.federation.partition import Public  # noqa: PLC0415 -- what is built needs more than what is checked
     from wardround.methods.heads import headed  # noqa: PLC0415 -- likewise
 
     built: dict[str, Any] = {}
@@ -281,7 +281,9 @@ def _study(
     shown = {"expected": outline.expected} if outline.expected else {}
     if "public.corpus" in plain:
         resolved["public"] = {"corpus": plain.pop("public.corpus")}
-    public = Public(o.public.fraction, built.get("public.corpus")) if o.public else None
+    dp = o.privacy.dp if o.privacy else None
+    whole = dp is not None and dp.unit == "patient"
+    public = Public(o.public.fraction, built.get("public.corpus"), patients=whole) if o.public else None
     heads = [name for name in (o.start, o.finish.head if o.finish else None) if name]
     try:
         method = _counting(headed(built["method"], *heads, **(o.finish.settings if o.finish else {})), built["task"], o)

@@ -252,7 +252,7 @@ class House:
             return
         try:
             self.costs = [
-                Cost(f"{spent.name} ({study[:8]})", run, spent.unit, spent.cost, spent.epsilon, spent.delta)
+                Cost(f"{spent.name} ({study[:8]})", run, spent.unit, spent.cost, spent.epsilon, spent.chance)
                 for (study, run), spent in spent_in(path, noted_budget(self.folder)).items()
             ]
         except (Tampered, Refusal) as error:  # or a line that is being written: the next look is soon

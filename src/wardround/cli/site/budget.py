@@ -23,9 +23,8 @@ def command(folder: Site = Path()) -> None:
     table = Table("study", "run", "protects", "trained", "counted", "ε spent", "of", "δ", box=None)
     for (mark, run), spent in journal.runs.items():
         trained = spent.had("train")
-        counted = sum(spent.had(kind) for kind in spent.looks) - trained
         table.add_row(
-            f"{spent.name} ({mark[:8]})", run, f"one {spent.unit}", str(trained), str(counted), f"{spent.cost:.3f}",
+            f"{spent.name} ({mark[:8]})", run, f"one {spent.unit}", str(trained), str(spent.counted), f"{spent.cost:.3f}",
             f"{spent.epsilon:g}", f"{spent.delta:g}",
         )  # fmt: skip
     if journal.runs:
