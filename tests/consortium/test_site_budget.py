@@ -312,13 +312,13 @@ def test_a_clip_that_single_precision_cannot_hold_is_refused(clip: float) -> Non
 
 def test_two_studies_under_one_runs_name_have_noise_of_their_own(notes: Path) -> None:
     """Else both replies together would have none: the coordinator names the runs, and knows how large each noise is."""
-    replies = []
+    replies: list[torch.Tensor] = []
     for clip in (1e-3, 2e-3):  # so small that all gradients are cut to it: what the notes say grows as the noise does
         study = study_of(dp={"epsilon": 4.0, "delta": 1e-3, "unit": "example", "clip": clip})
         place = site_folder(notes, "site-0", study, *budget(50.0), data=DATA, exchanges=50)
         _, data = put(SiteProcess(place), *ask(study, Global(first_weights(study, notes, SITES))))
         replies.append(decode(Update, data).change.flat)
-    assert 0.9 > float(torch.nn.functional.cosine_similarity(*replies, dim=0))
+    assert 0.9 > float(torch.nn.functional.cosine_similarity(replies[0], replies[1], dim=0))
     assert 2 == len({line["key"] for line in spent(notes / "site-0")})
 
 

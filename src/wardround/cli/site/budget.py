@@ -22,9 +22,9 @@ def command(folder: Site = Path()) -> None:
         raise RunError(f"{error}; no study with privacy.dp is answered until the file is as it was written") from None
     table = Table("study", "run", "protects", "trained", "counted", "ε spent", "of", "δ", box=None)
     for (mark, run), spent in journal.runs.items():
-        trained = spent.had("train")
+        trained, cost = str(spent.had("train")), f"{spent.cost:.3f}"
         table.add_row(
-            f"{spent.name} ({mark[:8]})", run, f"one {spent.unit}", str(trained), str(spent.counted), f"{spent.cost:.3f}",
+            f"{spent.name} ({mark[:8]})", run, f"one {spent.unit}", trained, str(spent.counted), cost,
             f"{spent.epsilon:g}", f"{spent.delta:g}",
         )  # fmt: skip
     if journal.runs:
