@@ -202,14 +202,15 @@ def test_a_journal_whose_end_was_cut_off_is_refused(notes: Path, cut: Callable[[
     ("dp", "code"),
     [
         ({}, "budget"),
-        ({"epsilon": 6.0, "delta": 1e-3}, "budget"),
-        ({"epsilon": 4.0, "delta": 0.05, "unit": "example"}, "budget"),
+        ({"epsilon": 6.0, "delta": 1e-3, "unit": "patient"}, "budget"),
+        ({"epsilon": 4.0, "delta": 0.05, "unit": "patient"}, "budget"),
+        ({"epsilon": 4.0, "delta": 1e-3, "unit": "document"}, "budget"),
     ],
-    ids=["no dp", "more ε than allowed", "more δ than allowed"],
+    ids=["no dp", "more ε than allowed", "more δ than allowed", "less than patients"],
 )
 def test_a_study_that_asks_for_more_than_the_site_allows_is_refused(notes: Path, dp: dict[str, Any], code: str) -> None:
     study = study_of(dp=dp)
-    place = site_folder(notes, "site-0", study, *budget(5.0), data=DATA, exchanges=50)
+    place = site_folder(notes, "site-0", study, *budget(5.0), 'unit = "patient"', data=DATA, exchanges=50)
     assert code == fault(SiteProcess(place), study)
     assert not (place / JOURNAL).exists()
     words = [one.detail for one in checked(place, study, online=False) if one.what == "budget" and not one.good]

@@ -10,7 +10,7 @@ the site and is drawn from the operating system; losing it costs nothing but tha
 
 import os
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from wardround.consortium.budget import Denial
 from wardround.consortium.settings import SiteSettings
@@ -19,6 +19,7 @@ from wardround.core.layer import Withheld
 from wardround.core.private_steps import Guard, Plan
 from wardround.core.task import SiteData, Units
 from wardround.engines.seal import write_private
+from wardround.federation.units import Unit
 from wardround.layers.ledger import last_value
 from wardround.privacy.guards import Guards, Source, Terms
 from wardround.privacy.journal import BudgetJournal
@@ -29,6 +30,7 @@ from wardround.study.load import Study
 SECRET = Path("keys") / "chance.key"
 JOURNAL = Path("ledger") / "budget.jsonl"
 BYTES = 32
+UNITS = get_args(Unit)  # from the least to the most
 
 
 def own_secret(folder: Path) -> bytes:
@@ -75,6 +77,11 @@ def unwilling(settings: SiteSettings, study: Study) -> str | None:
         return None
     if dp is None:
         return "site.toml has a [budget], and this study has no [privacy.dp]: what it costs cannot be counted"
+    if UNITS.index(dp.unit) < UNITS.index(allowance.unit):
+        return (
+            f'the study protects each {dp.unit}, and [budget] in site.toml has unit = "{allowance.unit}": a patient '
+            "with several notes would cost more than is counted; ask for a study with that privacy.dp.unit"
+        )
     if dp.epsilon > allowance.epsilon or dp.delta > allowance.delta:
         return (
             f"the study asks for ε = {dp.epsilon:g} and δ = {dp.delta:g}, and [budget] in site.toml has "

@@ -72,6 +72,8 @@ class BudgetTable(TomlTable):
     """ε of all studies together; each run adds its own."""
     delta: Annotated[float, Gt(0), Lt(1)]
     """δ of all studies together."""
+    unit: Literal["example", "document", "patient"] = "example"
+    """The least that a study has to protect as a whole; less counts too little of a patient with several notes."""
 
 
 class _Outline(TomlTable):
@@ -239,7 +241,8 @@ def read_site(folder: Path) -> SiteSettings:
     problems += missing
     if problems:
         raise StudyError(str(path), [f"{problem}{REMEDIES.get(problem, '')}" for problem in problems])
-    allowance = Allowance(outline.budget.epsilon, outline.budget.delta) if outline.budget else None
+    budget = outline.budget
+    allowance = Allowance(budget.epsilon, budget.delta, budget.unit) if budget else None
     return SiteSettings(
         folder, outline.name, outline.threads, tables["data"], outline.labels, allowed, modules, layers, allowance,
         device,

@@ -67,6 +67,7 @@ pinned = true                    # only in masked sums with sites whose keys are
 # [budget]                       # what all studies together may cost this site's patients (docs/privacy.md)
 # epsilon = 3.0                  # with a budget, only studies with [privacy.dp] run here
 # delta = 1e-5
+# unit = "patient"               # studies that protect only single notes or documents are refused
 
 [modules]                        # Python files beside this one that may run here; see `wardround site trust-module`
 """

@@ -52,6 +52,8 @@ class Allowance:
 
     epsilon: float
     delta: float
+    unit: str = "example"
+    """The least that a study has to protect as a whole."""
 
 
 @dataclass(frozen=True)
