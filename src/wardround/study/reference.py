@@ -50,6 +50,7 @@ TABLES: dict[str, tuple[str, str | Mapping[str, Any]]] = {
     "coordinator.toml": ("a coordinator's own file, beside consortium.json", "wardround.consortium.notify:_NotifyFile"),
     "notify": ("who is told when something happens, in coordinator.toml", "wardround.consortium.notify:Notify"),
     "consent": ("what a site takes part in, in its site.toml", "wardround.consortium.settings:Consent"),
+    "budget": ("what all studies may cost a site, in its site.toml", "wardround.consortium.settings:BudgetTable"),
 }
 """What each table is for, and where its settings are, or those of what it may name."""
 FILLED_IN = {"seed": None, "folder": None}
