@@ -175,6 +175,16 @@ def test_a_run_that_has_only_just_begun_has_a_page(tmp_path: Path) -> None:
     assert "No messages on record yet (wire.json): fedavg." in words
 
 
+def test_a_run_whose_sites_tell_of_no_label_has_ended_without_a_figure(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "a")
+    journal = folder / "journal.jsonl"
+    lines = [json.loads(line) | {"metrics": {}} for line in journal.read_text(encoding="utf-8").splitlines()]
+    journal.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    words = words_of(page_of(folder))
+    assert "There are no figures: no site had enough test examples of a label to tell of them" in words
+    assert "evaluated yet" not in words
+
+
 def test_studies_on_other_data_are_summed_up_apart(tmp_path: Path) -> None:
     for alpha in (0.1, 1.0):
         make_sweep(tmp_path / f"{alpha}", {"fedavg": [0.7], "scaffold": [0.7 + alpha / 10]}, corpus={"alpha": alpha})

@@ -17,7 +17,7 @@ def learning(report: Report) -> Html:
     for panel in report.panels:
         shown_groups = [group for group in report.drawn(panel) if group.counted]
         if not panel.metrics or not shown_groups:
-            parts += [report.heading(panel), tag("p", "No round has been evaluated yet.")]
+            parts += [report.heading(panel), tag("p", "There are no figures.")]
             continue
         series = [report.series(group) for group in shown_groups]
         parts += [report.heading(panel), report.left_out(panel), key(series)]

@@ -38,7 +38,7 @@ def results(report: Report) -> Html:
     for panel, pairs in zip(report.panels, report.pairs, strict=True):
         parts += [report.heading(panel), _chosen(panel), _noise(panel)]
         if not panel.metrics:
-            parts.append(tag("p", "No round has been evaluated yet."))
+            parts.append(tag("p", "There are no figures."))
             continue
         first = split_of(panel.metrics[0])
         splits = dict.fromkeys(split_of(metric) for metric in panel.metrics)
