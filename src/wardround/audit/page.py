@@ -10,7 +10,7 @@ from wardround.audit.audit import ATTACKS, Audit
 from wardround.audit.case import OFF, PROTECTIONS
 from wardround.audit.finding import AttackResult
 from wardround.core.files import write
-from wardround.reports.html import Html, document, figure, join, table, tag
+from wardround.reports.html import Html, document, figure, join, plural, table, tag
 from wardround.runs.wire import NEVER, SUMMED
 
 ABOUT = {
@@ -34,7 +34,8 @@ def write_audit(audit: Audit, out: Path) -> Path:
 
 
 WRAPPED = (
-    "td { white-space: normal; } tbody th, thead th { min-width: 0; } tbody th > div { width: auto; }\n"
+    "td { white-space: normal; } tbody th, thead th { min-width: 0; }\n"
+    "tbody th > div { width: auto; overflow-wrap: break-word; }\n"
     "@media print { @page { size: landscape; } tbody th { min-width: 0; } }\n"
 )
 """Cells are sentences here: on paper, what does not wrap is cut off."""
@@ -60,7 +61,8 @@ def page(audit: Audit) -> str:
 
 def _header(audit: Audit) -> Html:
     chosen = audit.study.resolved
-    what = f"Method {chosen['method']['name']}, task {chosen['task']['name']}; {audit.notes}, {audit.rounds} rounds"
+    named = f"Method {chosen['method']['name']}, task {chosen['task']['name']}; {audit.notes}"
+    what = f"{named}, {plural(audit.rounds, 'round')}"
     return join(
         [
             tag("p", "Audit of a federated study, for the data-protection officer", class_="over"),
@@ -76,13 +78,8 @@ def _protections(audit: Audit) -> Html:
     rows = []
     for name, about in ABOUT.items():
         missing = audit.missing.get(name)
-        state = (
-            "on"
-            if name in audit.switched_on
-            else f"off, and cannot be had as the study stands: {missing}"
-            if missing
-            else "off"
-        )
+        off = f"off, and cannot be had as the study stands: {missing}" if missing else "off"
+        state = "on" if name in audit.switched_on else off
         rows.append((name, state, about))
     robust = audit.study.robust
     rule = f"{robust.rule}" if robust else "a bound over real sites, nothing in simulations"
