@@ -130,6 +130,15 @@ class Federation:
         process.kill()
         process.wait(PATIENCE)
 
+    def power_cut(self, name: str) -> None:
+        """Kill -9 all processes of a site, and see them gone: none of them carries anything any more."""
+        pids = {*descendants(self.processes[name].pid)}
+        self.kill(name)
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not any(map(running, pids)))
+
     def pid(self, name: str, what: str) -> int:
         """The process of a site or the coordinator whose command has this in it."""
 

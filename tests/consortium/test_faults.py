@@ -226,7 +226,7 @@ def test_sites_that_were_away_are_taken_back_and_a_lost_quorum_is_waited_for(sce
     def after(line: Round) -> None:
         lines.append(line)
         if line.round in (1, 3):
-            federation.kill("site-1" if line.round == 1 else "site-2")
+            federation.power_cut("site-1" if line.round == 1 else "site-2")
 
     def say(text: str) -> None:
         scene.lines.append(text)

@@ -6,23 +6,19 @@ mask once more, and the sum is theirs. Or too few are left to open: then nothing
 """
 
 import json
-import os
-import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fault_table import fault
-from real_sites import Answer, Between, Federation, running, wait_until
+from real_sites import Answer, Between, Federation
 from wardround.consortium.submit import TooFew
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.method import Step
 from wardround.core.record import Message
 from wardround.engines.inline import Serial
-from wardround.engines.processes import descendants
 from wardround.engines.remote import Remote
 from wardround.layers.bound import NOTED
 from wardround.layers.masked import Masked
@@ -97,16 +93,6 @@ def simulated(study: Study, out: Path, monkeypatch: pytest.MonkeyPatch, lost: Lo
     return outcome(out)
 
 
-def power_cut(federation: Federation, name: str) -> None:
-    """Kill -9 all processes of a site, and see them gone: none of them carries anything any more."""
-    pids = {*descendants(federation.processes[name].pid)}
-    federation.kill(name)
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not any(map(running, pids)))
-
-
 def killing(federation: Federation, monkeypatch: pytest.MonkeyPatch, *names: str) -> list[str]:
     """Kill these sites, once, as soon as the coordinator has the masked reply of each; who was killed."""
     whole, killed = Remote.deliver, list[str]()
@@ -115,7 +101,7 @@ def killing(federation: Federation, monkeypatch: pytest.MonkeyPatch, *names: str
         for name, reply in whole(engine, exchange, *given):
             if name in names and name not in killed and (exchange.round, exchange.step) == MASKING:
                 assert isinstance(reply, Masked)
-                power_cut(federation, name)
+                federation.power_cut(name)
                 killed.append(name)
             yield name, reply
 
@@ -147,7 +133,7 @@ def test_a_site_that_is_killed_with_its_masked_reply_on_the_way_is_in_no_sum(
         exchange = head.get("exchange") or {}
         if (exchange.get("round"), exchange.get("step")) == MASKING:
             masked.append(len(answer[1]))
-            power_cut(federation, "site-1")
+            federation.power_cut("site-1")
         return answer
 
     with Between(federation.site("site-1"), kill):

@@ -24,7 +24,7 @@ PAIRS = tuple(ClinicPairs(hospitals=1, notes=0, test_notes=6).documents("test"))
 VARIANTS: dict[str, dict[str, Any]] = {
     "frozen trunk": {"freeze": 1},
     "all trained": {"projection": 8, "cls": False, "blind": False, "normalise": False},
-    "adapters": {"freeze": 1, "adapter": {"rank": 4}},
+    "adapters": {"freeze": 1, "adapter": {"rank": 4, "alpha": 8.0}},  # of larger ones, sums are rounded more
     "one layer, no markers": {"layers": 1, "markers": False, "bias": False},
 }
 

@@ -459,7 +459,7 @@ def test_files_for_training_are_looked_at_by_themselves(
         (tmp_path / f"{name}.csv").write_text(f"text,label\n{rows}")
     survey = check(tmp_path, Options(), task=TASKS[task]())
     assert [words] * bool(words) == [one.what for one in survey.findings.listed][:1]
-    assert words.startswith("1 labels") is bool(survey.findings.lost)
+    assert words.startswith("1 label,") is bool(survey.findings.lost)
 
 
 def test_entities_in_test_texts_alone_train_no_tagger(tmp_path: Path) -> None:

@@ -211,7 +211,8 @@ def test_each_task_says_that_it_takes_no_gaps(task: str, tmp_path: Path) -> None
     note = replace(NOTE, entities=(Entity("T1", "drug", 3, 10), ENTITIES[1]))
     path, _ = written(tmp_path, "jsonl", note)
     findings = check(path, OPTIONS, task=TASKS[task]()).findings
-    assert ["discontinuous entity, taken from first to last character"] == [one.what for one in findings.listed]
+    listed = [one.what for one in findings.listed if not one.what.startswith("one type of relation, and no pair")]
+    assert ["discontinuous entity, taken from first to last character"] == listed
     assert 0 == check(path, OPTIONS).findings.lost
 
 

@@ -148,7 +148,7 @@ def test_patients_on_two_sides_are_counted_for_each_site_and_not_named() -> None
 
 def test_drawn_by_patient_within_sources_no_patient_is_on_two_sides_of_training_and_validation() -> None:
     sites = validated(federate(opened(Given()), BySource(), seed=0), 0.1, "patient", 0)
-    assert not [line for line in describe(sites)["problems"] if "to valid on" in line]
+    assert not [line for line in describe(sites)["problems"] if "to train and to valid on" in line]
     assert all(len(sites.valid(name)) for name in sites.names)  # type: ignore[misc]
 
 

@@ -119,7 +119,10 @@ def test_what_does_not_add_up_to_the_counts_is_drawn_by_answers(tmp_path: Path) 
 def test_without_a_test_document_there_is_no_interval_and_the_run_ends_well(
     task: dict[str, Any], tmp_path: Path
 ) -> None:
-    run(study_of(task, corpus={**CORPUS, "test_documents": 0}, rounds=1), tmp_path / "run")
+    run(
+        study_of(task, corpus={**CORPUS, "test_documents": 0}, rounds=1, evaluation={"splits": ["train"]}),
+        tmp_path / "run",
+    )
     assert METRICS.exists(tmp_path / "run")
     assert not INTERVALS.exists(tmp_path / "run")
 

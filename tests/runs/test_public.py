@@ -14,7 +14,7 @@ NAMES = [
 ]  # fmt: skip
 CALLS = {
     "load": "(*folders: str | pathlib.Path, rename: collections.abc.Mapping[str, str] | None = None, "
-            "trust: collections.abc.Sequence[str | pathlib.Path] = ()) "
+            "trust: collections.abc.Sequence[str | pathlib.Path] = (), precision: Literal['fp32', 'bf16'] = 'fp32') "
             "-> wardround.trained.model.Model",
     "run": "(study: str | pathlib.Path | collections.abc.Mapping[str, typing.Any], "
            "out: str | pathlib.Path | None = None, *, workers: int = 1, resume: bool = False, quiet: bool = False, "

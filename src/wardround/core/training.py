@@ -24,6 +24,8 @@ from wardround.core.site import Site
 from wardround.core.task import Batch, Examples
 from wardround.core.weights import Weights
 
+USUAL = {"betas": ((0.9, 0.999),), "eps": (1e-8, 1e-7)}
+"""Adam's settings where nobody has named others; 1e-7 is what `fedavgt` stands for."""
 AT_ONCE = 64  # examples that go through a model together where nothing is learnt
 
 Loss = Callable[[nn.Module, Batch], Tensor]
@@ -142,8 +144,8 @@ class LocalTraining:
         elif self.moments == "kept" and not self.momentum:
             yield "moments", "goes with adam, adamw or momentum; plain SGD has nothing to keep"
         if not self.adam:
-            for name in ("betas", "eps"):
-                if getattr(self, name) != getattr(LocalTraining, name):
+            for name, usual in USUAL.items():
+                if getattr(self, name) not in usual:
                     yield name, 'goes with optimizer = "adam" or "adamw"; SGD has none'
         if self.decay != 1:
             yield "schedule", f"and decay = {self.decay:g} both lower the rate; leave one of them out"

@@ -170,7 +170,8 @@ def _unproven(study: Study, sites: Sites) -> Iterator[str]:
 
 def _judged(task: BoundTask, sites: Sites) -> None:
     """Have a task that can tell (`refuse`) look at the texts of a few sites before a model learns nothing from them."""
-    texts = (document.text for name in sites.names for document in getattr(sites.raw(name)[0], "documents", ()))
+    named = sites.names if hasattr(sites.raw(sites.names[0])[0], "documents") else ()
+    texts = (document.text for name in named for document in sites.raw(name)[0].documents)  # type: ignore[attr-defined]
     first = next(texts, None)
     if first is not None and not has_words(first) and not any(map(has_words, texts)):
         raise ValueError("no text has a letter or a digit; name the column that holds them (text = … in [corpus])")
