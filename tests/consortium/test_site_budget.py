@@ -338,6 +338,7 @@ def test_the_number_of_patients_that_is_told_before_a_run_is_paid_for_once_in_a_
 def test_a_site_whose_budget_is_spent_says_so_before_a_run_begins(notes: Path) -> None:
     study = study_of(dp={"epsilon": 4.0, "delta": 1e-3, "unit": "example"})
     place = site_folder(notes, "site-0", study, *budget(4.5), data=DATA, exchanges=50)
+    (place / SECRET).write_bytes(bytes([1]) * 32)  # the noisy number of units, and so a cost, depends on it
     assert not [one for one in checked(place, study, online=False) if one.what == "budget"]
     hello = {**ask(study, Global(first_weights(study, notes, SITES)))[0], "hello": True, "rounds": 2}
     spend_before(place / JOURNAL)
