@@ -181,7 +181,7 @@ def test_a_run_whose_sites_tell_of_no_label_has_ended_without_a_figure(tmp_path:
     lines = [json.loads(line) | {"metrics": {}} for line in journal.read_text(encoding="utf-8").splitlines()]
     journal.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
     words = words_of(page_of(folder))
-    assert "There are no figures: no site had enough test examples of a label to tell of them" in words
+    assert "There are no figures: none were counted, or sites kept back every label" in words
     assert "evaluated yet" not in words
 
 

@@ -203,7 +203,7 @@ def _aside(text: str) -> str:
 def _alone(panel: Panel) -> str:
     """The summary where no federated method has finished."""
     if not panel.metrics and any(group.finished for group in panel.groups):
-        return "There are no figures: no site had enough test examples of a label to tell of them (docs/leaves.md)."
+        return "There are no figures: none were counted, or sites kept back every label (smallest_count in site.toml)."
     if not panel.metrics:
         return "No round has been evaluated yet, so there are no figures."
     metric = panel.metrics[0]
