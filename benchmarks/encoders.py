@@ -10,7 +10,7 @@ are the median and the quartiles.
   step by `AutoModel` with a linear head and `torch.optim.Adam`, in which everything trains; both must begin with the
   same loss. Then ours with two thirds of the layers frozen and cached, over the same plain loop, and over a plain loop
   in which they are frozen too and run again in each step. Where the processor has instructions for it, all trained
-  also with our products in bf16, over the plain loop in fp32.
+  and cached also with our products in bf16, over the plain loop in fp32.
 - *predict*: texts of mixed length through a trained model of ours, over `transformers.pipeline` with its defaults, that
   is one text at a time; for relations, over `text-classification` of the same sentences with markers in them. Ours in
   fp32 and, where the processor has it, in bf16, the pipeline in fp32. *answered*: the same in fp32 over the bare
@@ -135,9 +135,13 @@ def _comparisons(
             task = bound(freeze=frozen)
             cached = task.examples(texts[name])
             partly = Plain(encoder, frozen, task, examples)
-            mine = _steps(task, [cached.batch(part) for part in parts], partly, parts[0])
+            inputs = [cached.batch(part) for part in parts]
+            mine = _steps(task, inputs, partly, parts[0])
+            narrow = None if absent else _steps(task, inputs, partly, parts[0], bf16)
             words = f"{name} {length}, {frozen} cached"
             yield words, mine, plain.steps(parts), len(parts), 0.25
+            if narrow:
+                yield f"{words}, bf16", narrow, plain.steps(parts), len(parts), 0.25
             yield f"{words} / frozen", mine, partly.steps(parts), len(parts), None
     yield from _asking(encoder, 8 if quick else 48)
     yield from _grouping(encoder, 12 if quick else 64)

@@ -50,6 +50,12 @@ VARIANTS = {
         {"adapter": EVERYWHERE}, ({"name": "narrow", "bits": 8},), like="adapters and the head"
     ),
     "the head alone": Variant({"freeze": 2}),
+    "adapters of rank 32 and the head": Variant({"adapter": EVERYWHERE | {"rank": 32}}, rates=RATES[:2]),
+    "these in 8 bits": Variant(
+        {"adapter": EVERYWHERE | {"rank": 32}},
+        ({"name": "narrow", "bits": 8},),
+        like="adapters of rank 32 and the head",
+    ),
 }
 
 

@@ -24,7 +24,7 @@ PAIRS = tuple(ClinicPairs(hospitals=1, notes=0, test_notes=6).documents("test"))
 VARIANTS: dict[str, dict[str, Any]] = {
     "frozen trunk": {"freeze": 1},
     "all trained": {"projection": 8, "cls": False, "blind": False, "normalise": False},
-    "adapters": {"freeze": 1, "adapter": {"rank": 4, "alpha": 8.0}},  # of larger ones, sums are rounded more
+    "adapters": {"adapter": {"rank": 4}},
     "one layer, no markers": {"layers": 1, "markers": False, "bias": False},
 }
 
@@ -82,13 +82,16 @@ def test_the_encoder_has_the_same_states(run: Path, tmp_path: Path) -> None:
     export([run], "transformers", tmp_path / "out")
     from transformers import AutoModel  # noqa: PLC0415 -- takes seconds, and every worker collects this file
 
-    theirs = AutoModel.from_pretrained(tmp_path / "out", add_pooling_layer=False).eval()
+    theirs = AutoModel.from_pretrained(tmp_path / "out", add_pooling_layer=False).eval().double()
     part = load_part(run)
-    task = task_of(part)
+    task, encoder = task_of(part), part.network.get_submodule("encoder").double()
     for batch in task.batches(task.unlabelled(PAIRS[:8])[0], 1, None):
         row = task.unlabelled(PAIRS)[0].sequences.rows[int(batch.rows[0])]
-        ours = part.network.get_submodule("encoder")(batch.inputs, batch.real)
-        torch.testing.assert_close(theirs(torch.tensor([row])).last_hidden_state, ours, atol=1e-5, rtol=0)
+        trunk = batch.inputs.is_floating_point()  # which has been rounded
+        ours = encoder(batch.inputs.double() if trunk else batch.inputs, batch.real)
+        torch.testing.assert_close(
+            theirs(torch.tensor([row])).last_hidden_state, ours, atol=1e-5 if trunk else 1e-9, rtol=0
+        )
 
 
 def test_the_folder_asks_for_no_code_and_keeps_the_card(run: Path, tmp_path: Path) -> None:
