@@ -31,6 +31,7 @@ Text = TypeVar("Text")
 JUDGED_FROM = 20  # texts: of fewer, a share says little
 LOOKED_AT = 200
 FEWEST_TOKENS = 1.5  # per text, on average
+MOST_KINDS = 0.5  # of so few tokens that differ: where the same ones come again, they can be learnt
 UNKNOWN = 1  # the number of every token that a list does not have
 MOST_UNKNOWN = 0.8  # general vectors lack half the tokens of medical dialogues, and still help
 
@@ -103,11 +104,12 @@ def refuse_useless(
         return
     some = spread(texts)
     language = refuse_unspaced(texts, tokens, BY_CHARACTERS)
-    each = sum(map(len, rows)) / len(rows)
-    if tokens != "characters" and each < FEWEST_TOKENS and sum(map(len, some)) / len(some) > each:
+    each, kinds = sum(map(len, rows)) / len(rows), len({number for row in rows for number in row})
+    once = kinds > MOST_KINDS * each * len(rows)
+    if tokens != "characters" and each < FEWEST_TOKENS and once and sum(map(len, some)) / len(some) > each:
         raise ValueError(
             f'task.tokens = "{tokens}" leaves {each:.1f} tokens per text, about one, so that hardly any comes twice; '
-            'set tokens = "characters" in [task]'
+            'name the column that holds the texts (text = … in [corpus]), or set tokens = "characters" in [task]'
         )
     if listed:
         refuse_unlisted(rows, language, tokens=tokens, listed=listed)
