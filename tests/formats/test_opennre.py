@@ -102,7 +102,7 @@ def test_a_name_from_the_knowledge_base_is_counted(tmp_path: Path, row: dict[str
     documents, problems = read(tmp_path, named)
     assert (len(documents), problems) == (1, "name differs from the words at pos: 1 (train.txt:1)")
     (finding,) = check(tmp_path / "train.txt", Options(), form="opennre").findings.listed
-    assert (1, "nothing, if a knowledge base calls it so; else correct pos: it is what counts") == (
+    assert (1, "nothing, if a knowledge base calls it so; else correct pos, which counts") == (
         finding.line,
         finding.remedy,
     )

@@ -303,6 +303,11 @@ def test_set_lays_a_table_over_the_one_that_is_there(tmp_path: Path) -> None:
     assert ("fedprox", 0.5, 0.1) == (method["name"], method["mu"], method["lr"])
 
 
+def test_an_empty_grid_on_the_command_line_leaves_one_run(tmp_path: Path) -> None:
+    path = small_study(tmp_path, grid={"method.lr": [0.1, 0.2]})
+    assert [""] == [cell.label for cell in load_study(path, ["grid={}"])]
+
+
 @pytest.mark.parametrize("key", ["grid.method.lr", 'grid."method.lr"'])
 def test_set_changes_a_list_of_the_grid(tmp_path: Path, key: str) -> None:
     path = small_study(tmp_path, grid={"method.lr": [0.1, 0.2]})
