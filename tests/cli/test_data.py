@@ -313,6 +313,20 @@ def test_every_hospital_gives_its_share_rounded_and_a_small_one_gives_one(tmp_pa
     assert mine == turned
 
 
+def test_what_stays_together_is_drawn_until_the_share_of_documents_is_reached(tmp_path: Path) -> None:
+    """Sentences with many pairs made 114 of 500 of a share of 0.2."""
+    rows = [
+        {"id": f"{at}-{n}", "text": f"Note {at}."}
+        for at in range(40)
+        for n in range(20 if at % 20 == 0 else at % 5 + 1)
+    ]
+    (tmp_path / "notes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    for seed in range(5):
+        ended = cli("data", "split", "notes.jsonl", f"out{seed}", "--test", "0.2", "--seed", seed, cwd=tmp_path)
+        assert 0 == ended.code, ended.err
+        assert abs(len((tmp_path / f"out{seed}" / "test.jsonl").read_text().splitlines()) - 0.2 * len(rows)) < 2
+
+
 def test_short_dialogues_are_drawn_from_all_together_so_that_the_share_is_the_share(tmp_path: Path) -> None:
     rows = [{"id": str(at), "text": f"Line {at}.", "source": f"dialogue {at // 3}"} for at in range(300)]
     (tmp_path / "notes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

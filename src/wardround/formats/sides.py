@@ -3,15 +3,15 @@
     sides = Sides.of(documents, "", {"test": 0.2}, seed=0)
     sides.of_document(placed)            # "train" or "test"
 
-What stays whole is a *unit*: a patient, a source, or all documents whose texts are nearly equal. Of all units the share
-is drawn, rounded, and of each source as nearly as can be, but one at least where it has two. Where there are many
-sources, and more than units to draw (dialogues of three lines), they are drawn from all together: one of each would be
-far more than the share. The seed decides, and not the order of the documents. Of each unit a digest is held, no text.
+What stays whole is a *unit*: a patient, a source, or all documents whose texts are nearly equal. Of each source as many
+are drawn as come nearest to the share of its documents, but one at least where it has two. Where there are many sources,
+and more than units to draw (dialogues of three lines), they are drawn from all together: one of each would be far more
+than the share. The seed decides, and not the order of the documents. Of each unit a digest is held, no text.
 """
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,11 +32,12 @@ class Sides:
     @classmethod
     def of(cls, documents: Iterable[Placed], by: By, shares: Mapping[str, float], seed: int) -> "Sides":
         """By these shares of all documents."""
-        homes: dict[bytes, str] = {}
+        homes, sizes = dict[bytes, str](), Counter[bytes]()
         for placed in documents:
             unit, home = _unit(placed, by), "" if by == "source" else placed.document.source
             homes[unit] = min(homes.get(unit, home), home)  # one that stands in two sources is drawn from the first
-        return cls(by, _drawn(homes, shares, seed))
+            sizes[unit] += 1
+        return cls(by, _drawn(homes, sizes, shares, seed))
 
     def of_document(self, placed: Placed) -> str:
         """Where a document goes."""
@@ -55,29 +56,43 @@ def _unit(placed: Placed, by: By) -> bytes:
     return digest(f"{by or 'patient'} {name}")
 
 
-def _drawn(homes: Mapping[bytes, str], shares: Mapping[str, float], seed: int) -> dict[bytes, str]:
+def _drawn(
+    homes: Mapping[bytes, str], sizes: Mapping[bytes, int], shares: Mapping[str, float], seed: int
+) -> dict[bytes, str]:
     """By unit, the side that it is drawn for."""
     if len({*homes.values()}) > max(FEW, min(shares.values()) * len(homes)):
         homes = dict.fromkeys(homes, "")
     units: dict[str, list[bytes]] = {}
     for unit in sorted(homes, key=lambda unit: _chance(unit, seed)):
         units.setdefault(homes[unit], []).append(unit)
-    sizes, aside = Counter({home: len(mine) for home, mine in units.items()}), dict[bytes, str]()
+    whole, aside = {home: sum(sizes[unit] for unit in mine) for home, mine in units.items()}, dict[bytes, str]()
     for side, share in shares.items():
-        room = {home: len(mine) - 1 for home, mine in units.items()}  # one stays for training
-        for home, count in _quotas(sizes, room, share, seed).items():
-            aside |= dict.fromkeys(units[home][:count], side)
-            units[home] = units[home][count:]
+        for home, quota in _quotas(whole, share, seed).items():
+            mine = _nearest(units[home], sizes, quota)
+            aside |= dict.fromkeys(mine, side)
+            units[home] = [unit for unit in units[home] if unit not in aside]
     return aside
 
 
-def _quotas(sizes: Mapping[str, int], room: Mapping[str, int], share: float, seed: int) -> dict[str, int]:
-    """How many units of each source are drawn: its share rounded down or up, or one, and no more than there is room."""
+def _quotas(sizes: Mapping[str, int], share: float, seed: int) -> dict[str, int]:
+    """How many documents of each source are due: its share, rounded so that the sum is the share of all; or one."""
     whole = {home: int(share * size + 1e-9) for home, size in sizes.items()}
     left = int(share * sum(sizes.values()) + 0.5) - sum(whole.values())
     due = sorted(sizes, key=lambda home: (whole[home] - share * sizes[home], _chance(home.encode(), seed)))
     upwards = {*due[:left]}  # the largest remainders
-    return {home: min(max(count + (home in upwards), 1), room[home]) for home, count in whole.items()}
+    return {home: max(count + (home in upwards), 1) for home, count in whole.items()}
+
+
+def _nearest(units: Sequence[bytes], sizes: Mapping[bytes, int], quota: int) -> list[bytes]:
+    """The first units that come nearest to so many documents: one at least, and one stays for training."""
+    if len(units) < 2:
+        return []
+    drawn, left = list[bytes](), quota
+    for unit in units:
+        if len(drawn) < len(units) - 1 and abs(left - sizes[unit]) < left:
+            drawn.append(unit)
+            left -= sizes[unit]
+    return drawn or [min(units, key=lambda unit: sizes[unit])]
 
 
 def _chance(key: bytes, seed: int) -> bytes:
