@@ -4,7 +4,7 @@
     sides.of_document(placed)            # "train" or "test"
 
 What stays whole is a *unit*: a patient, a source, or all documents whose texts are nearly equal. Of each source as many
-are drawn as come nearest to the share of its documents, but one at least where it has two. Where there are many sources,
+are drawn as come nearest to the share of its documents, and one at least of two. Where there are many sources,
 and more than units to draw (dialogues of three lines), they are drawn from all together: one of each would be far more
 than the share. The seed decides, and not the order of the documents. Of each unit a digest is held, no text.
 """
