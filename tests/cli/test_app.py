@@ -215,7 +215,8 @@ def test_a_long_path_with_brackets_is_printed_whole_and_unchanged(tmp_path: Path
 
 def test_a_missing_file_of_vectors_is_one_message(tmp_path: Path) -> None:
     corpus = {"name": "clinic-bags", "hospitals": 2, "sentences": 9}
-    path = small_study(tmp_path, corpus=corpus, task={"name": "bags", "vectors": "none.npz"}, stop=None)
+    whole = {"batch": 16}  # so that nothing is said of what a rate of one's own leaves open
+    path = small_study(tmp_path, corpus=corpus, task={"name": "bags", "vectors": "none.npz"}, method=whole, stop=None)
     ended = cli("run", path, cwd=tmp_path)
     progress, _, message = ended.err.partition("\n")
     assert "small: reading the data" == progress
@@ -245,3 +246,11 @@ def test_on_a_terminal_a_bar_shows_the_round_the_metric_and_the_time_left(tmp_pa
 )
 def test_a_run_whose_sites_withheld_every_figure_does_not_end_in_a_colon(metrics: dict[str, float], words: str) -> None:
     assert words == results._figures(metrics)
+
+
+def test_a_run_says_what_a_rate_of_ones_own_leaves_open(tmp_path: Path) -> None:
+    corpus = {"name": "clinic-bags", "hospitals": 2, "sentences": 9, "test_sentences": 9}
+    path = small_study(tmp_path, corpus=corpus, task={"name": "bags", "buckets": 64, "filters": 4}, rounds=1, stop=None)
+    ended = cli("run", path, "--workers", 1, cwd=tmp_path)
+    said = "in the study: method.lr is given, so what suits the model is not filled in beside it: batch = 10; measured"
+    assert (0, True) == (ended.code, ended.err.startswith(said))

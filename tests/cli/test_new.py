@@ -445,3 +445,25 @@ def test_folders_with_a_file_per_hospital_are_named_by_hospital_in_the_study(tmp
     corpus = read(tmp_path / "study.toml")["corpus"]
     assert {"berlin": "learn/berlin.csv", "munich": "learn/munich.csv", "ulm": "learn/ulm.csv"} == corpus["train"]
     assert ("berlin", "munich", "ulm") == opened(load_study(tmp_path / "study.toml")[0].study.corpus).names
+
+
+def test_codes_of_one_word_are_refused_by_check_as_by_a_run_and_cut_further_by_new(tmp_path: Path) -> None:
+    """`data check` passed them, and `run` stopped."""
+    rows = "".join(f"AB{at:05d},{'xy'[at % 2]}\n" for at in range(60))
+    (tmp_path / "codes.csv").write_text(f"text,label\n{rows}")
+    ended = cli("data", "check", "codes.csv", "--task", "classification", cwd=tmp_path)
+    words = (
+        'task.tokens = "words" leaves 1.0 tokens per text, about one, so that hardly any comes twice — name the column'
+    )
+    assert (1, True) == (ended.code, words in " ".join(ended.out.split()))
+    assert 0 == cli("data", "split", "codes.csv", "codes", cwd=tmp_path).code
+    ended = cli("new", "codes", cwd=tmp_path)
+    assert (0, True) == (ended.code, ended.err.startswith("texts of about one word, of which hardly any comes twice"))
+    assert "characters" == tomllib.loads((tmp_path / "study.toml").read_text())["task"]["tokens"]
+    assert 0 == cli("run", "study.toml", "--set", "rounds=1", "--workers", 1, "--quiet", cwd=tmp_path).code
+
+
+def test_words_that_come_again_can_be_learnt_one_by_one(tmp_path: Path) -> None:
+    rows = "".join(f"{('fever', 'cough', 'rash', 'itch')[at % 4]},{'xy'[at % 2]}\n" for at in range(60))
+    (tmp_path / "words.csv").write_text(f"text,label\n{rows}")
+    assert 0 == cli("data", "check", "words.csv", "--task", "classification", cwd=tmp_path).code

@@ -156,7 +156,7 @@ def files(folder: Path, **options: Any) -> LabelledTexts:
 
 def test_texts_in_two_of_the_three_splits_are_counted_with_both_places(tmp_path: Path) -> None:
     data = describe(opened(files(tmp_path), valid=True))
-    assert (1, 1) == (data["leaked"], data["leaked_valid"])
+    assert (1, 1, 1) == (data["leaked"], data["leaked_valid"], data["test_in_valid"])
     assert [
         "test text that is also in training: 1 of 3 (test.csv:2 = train.csv:3)",
         "validation text that is also in training: 1 of 3 (valid.csv:2 = train.csv:2)",

@@ -85,9 +85,25 @@ def test_texts_in_two_files_are_told_with_both_places(tmp_path: Path) -> None:
     for name, rows in (("test", "Rash.,a\nFever.,b\n"), ("train", "Cough.,b\nFever.,b\nCough.,b\n")):
         (tmp_path / f"{name}.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
     survey = looked(tmp_path)
-    (shared,) = [what for what in whats(survey, lost=False) if "two files" in what]
-    assert f"texts that occur in two files: 1 ({tmp_path}/train.csv:3 = {tmp_path}/test.csv:3)" == shared
+    (shared,) = [what for what in whats(survey, lost=False) if "also in" in what]
+    assert f"test texts that are also in training: 1 ({tmp_path}/test.csv:3 = {tmp_path}/train.csv:3)" == shared
     assert 2 == survey.duplicates
+    (tmp_path / "test.csv").rename(tmp_path / "other.csv")
+    (shared,) = [what for what in whats(looked(tmp_path), lost=False) if "two files" in what]
+    assert f"texts that occur in two files: 1 ({tmp_path}/train.csv:3 = {tmp_path}/other.csv:3)" == shared
+
+
+def test_texts_of_test_and_validation_are_told_apart_from_those_of_training(tmp_path: Path) -> None:
+    """A text that stands in all three was only counted beside its first place."""
+    splits = {"test": "Rash.,a\nFever.,b\n", "train": "Cough.,b\nFever.,b\n", "valid": "Rash.,a\nFever.,b\nCough.,b\n"}
+    for name, rows in splits.items():
+        (tmp_path / f"{name}.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
+    told = [what.partition(" (")[0] for what in whats(looked(tmp_path), lost=False) if "also in" in what]
+    assert [
+        "test texts that are also in training: 1",
+        "test texts that are also in validation: 2",
+        "validation texts that are also in training: 2",
+    ] == sorted(told)
 
 
 def test_everything_is_counted(tmp_path: Path) -> None:
@@ -411,7 +427,8 @@ def test_texts_that_are_alike_but_for_blanks_capitals_and_width_are_told_with_bo
         rows = "".join(f"{text},{name}\n" for text in texts)
         (tmp_path / f"{name}.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
     survey = check(tmp_path, Options())
-    assert (2, 2) == (survey.duplicates, survey.across)
+    assert 2 == survey.duplicates
+    assert any(what.startswith("texts that occur in two files: 2 (") for what in whats(survey, lost=False))
     kind = "repeated text, but for white space, capitals or full-width letters"
     assert [kind, kind] == whats(survey, lost=False)[:2]
     assert [(tmp_path / "b.csv", 2), (tmp_path / "b.csv", 3)] == [

@@ -101,6 +101,11 @@ def test_a_name_from_the_knowledge_base_is_counted(tmp_path: Path, row: dict[str
     named = {**row, "h": {**row["h"], "name": "acetylsalicylic acid"}}
     documents, problems = read(tmp_path, named)
     assert (len(documents), problems) == (1, "name differs from the words at pos: 1 (train.txt:1)")
+    (finding,) = check(tmp_path / "train.txt", Options(), form="opennre").findings.listed
+    assert (1, "nothing, if a knowledge base calls it so; else correct pos, which counts") == (
+        finding.line,
+        finding.remedy,
+    )
 
 
 BEFORE: dict[str, Any] = {

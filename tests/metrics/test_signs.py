@@ -18,7 +18,18 @@ from wardround.metrics.entities import entity_counts
 from wardround.metrics.facts import fact_layout
 from wardround.metrics.labels import label_counts
 from wardround.metrics.relations import relation_metrics
-from wardround.metrics.signs import ABOVE, NOT_FINITE, NOTHING, ONE_CLASS, RISING, WORSE, collapsed, signs
+from wardround.metrics.signs import (
+    ABOVE,
+    NOT_FINITE,
+    NOTHING,
+    ONE_CLASS,
+    RISING,
+    STILL,
+    WORSE,
+    collapsed,
+    remedy,
+    signs,
+)
 from wardround.reports.page import page
 from wardround.reports.read import read_runs
 from wardround.reports.statistics import grouped
@@ -113,6 +124,25 @@ def test_a_classifier_of_relations_that_relates_nothing_has_collapsed() -> None:
     assert [ONE_CLASS] == signs(Related(), numbers)
 
 
+@pytest.mark.parametrize(
+    ("answers", "loss", "before", "words"),
+    [
+        ([0] * 6, 1.0, [1.01, 1.0], "try a higher method.lr, or more rounds or epochs"),
+        ([0] * 6, 0.8, [1.3, 1.0], "try more rounds or epochs, or another method.lr"),
+        ([0] * 6, 1.0, [], "try more rounds or epochs, or another method.lr"),
+        ([0, 0, 0, 1, 1, 0], 5.0, [5.0], "try a lower method.lr, or fewer rounds"),
+        ([0, 0, 0, 1, 1, 2], 0.9, [0.5, 0.6, 0.7], "try a lower method.lr, or fewer rounds"),
+        ([0] * 6, float("nan"), [1.0], "try a lower method.lr, or fewer rounds"),
+    ],
+    ids=["has not moved", "falls", "not known", "too sure", "rises", "not a number"],
+)
+def test_what_to_try_follows_from_what_the_loss_has_done(
+    answers: list[int], loss: float, before: list[float], words: str
+) -> None:
+    """A lower rate was the advice for a model that had hardly moved."""
+    assert words == remedy(signs(TASK, counts(answers, loss), before)).partition(";")[0]
+
+
 def test_what_is_too_sure_of_itself_has_not_collapsed() -> None:
     assert [True, True, True, False, False] == [collapsed([s]) for s in (ONE_CLASS, NOT_FINITE, WORSE, ABOVE, RISING)]
 
@@ -138,15 +168,16 @@ def test_a_collapsed_run_says_so_in_progress_journal_summary_and_report(
     seen: list[Round] = []
     study = cells(tables(tmp_path, 1e-6))[0].study
     run(study, tmp_path / "run", progress=seen.append)
-    assert [(ONE_CLASS, WORSE)] * 3 == [line.signs for line in seen]
-    assert [ONE_CLASS, WORSE] == json.loads((tmp_path / "run" / "metrics.json").read_text())["signs"]
+    still = (ONE_CLASS, WORSE, STILL)
+    assert [(ONE_CLASS, WORSE), still, still] == [line.signs for line in seen]
+    assert [*still] == json.loads((tmp_path / "run" / "metrics.json").read_text())["signs"]
     (tmp_path / "study.toml").write_text(study.toml())
     with pytest.raises(SystemExit):
         main(["run", str(tmp_path / "study.toml"), "--out", str(tmp_path / "again"), "--workers", "1"])
     output = capsys.readouterr()
-    assert "the model has collapsed: one class predicted; no better than a constant answer; where " in output.out
-    assert "try a lower method.lr" in output.out
-    assert "(one class predicted; no better than a constant answer)" in output.err
+    words = "one class predicted; no better than a constant answer; loss as at the first evaluation"
+    assert f"the model has collapsed: {words}; try a higher method.lr, or more rounds" in output.out
+    assert f"({words})" in output.err
     page = (tmp_path / "again" / "report.html").read_text()
     assert "collapsed: one class predicted" in page
     assert "Test examples whose text is also in training: 24. " in page, "the same rows to train and to test"

@@ -146,6 +146,11 @@ def test_test_texts_that_were_trained_on_are_told_in_the_summary(tmp_path: Path)
     (folder / "data.json").write_text(json.dumps({**known, "leaked": 1300}))
     words = words_of(page_of(folder)).partition("Results Final figures")[0]
     assert "Test examples whose text is also in training: 1,300. Figures on them are too good; take them out" in words
+    assert "also in validation" not in words
+    (folder / "data.json").write_text(json.dumps({**known, "test_in_valid": 20, "leaked_valid": 3}))
+    words = words_of(page_of(folder)).partition("Results Final figures")[0]
+    assert "Test examples whose text is also in validation: 20. The round was chosen by them; take them out" in words
+    assert "Validation examples whose text is also in training: 3. They favour what is learnt by heart; take" in words
 
 
 def test_generated_data_are_no_claim_about_patients(tmp_path: Path) -> None:

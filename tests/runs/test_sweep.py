@@ -107,6 +107,7 @@ def test_a_grid_of_which_every_cell_fails_is_not_called_complete(tmp_path: Path)
     last = "2 of 2 cells failed; mend it, then go on with: wardround run study.toml --out grid --resume"
     assert (1, last) == (ended.code, ended.err.splitlines()[-1])
     assert "complete" not in ended.err
+    assert "cell" not in ended.out, "a table of nothing"
 
 
 def test_a_cell_that_fails_does_not_stop_the_others_and_going_on_does_only_what_is_missing(tmp_path: Path) -> None:

@@ -28,6 +28,16 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"sites": {"xyz": 1}},
         "sites.xyz is unknown; known: fraction, per_round, private, quorum, share",
     ),
+    "key of the corpus in the task": (
+        {"task": {"name": "classification", "labels": ["a"]}, "corpus": {"format": "csv", "train": "a", "test": "b"}},
+        "task.labels is unknown; it belongs in [corpus]; move it there",
+    ),
+    "key of the study in a table": (
+        {"method": {"rounds": 3}},
+        "method.rounds is unknown; it belongs at the top of the file, above all tables; move it there",
+    ),
+    "key of a table at the top": ({"fraction": 0.5}, "fraction is unknown; it belongs in [sites] or in [public]; move"),
+    "mistyped as another table's": ({"method": {"epoch": 3}}, "method.epoch is unknown; did you mean 'epochs'?"),
     "unknown method": ({"method": {"name": "fedavgg"}}, "method.name = 'fedavgg' is unknown; did you mean 'fedavg'?"),
     "unknown corpus": ({"corpus": {"name": "sythetic"}}, "corpus.name = 'sythetic' is unknown; did you mean"),
     "unknown task": ({"task": {"name": "feature"}}, "task.name = 'feature' is unknown; did you mean 'features'?"),
@@ -293,6 +303,11 @@ def test_set_lays_a_table_over_the_one_that_is_there(tmp_path: Path) -> None:
     assert ("fedprox", 0.5, 0.1) == (method["name"], method["mu"], method["lr"])
 
 
+def test_an_empty_grid_on_the_command_line_leaves_one_run(tmp_path: Path) -> None:
+    path = small_study(tmp_path, grid={"method.lr": [0.1, 0.2]})
+    assert [""] == [cell.label for cell in load_study(path, ["grid={}"])]
+
+
 @pytest.mark.parametrize("key", ["grid.method.lr", 'grid."method.lr"'])
 def test_set_changes_a_list_of_the_grid(tmp_path: Path, key: str) -> None:
     path = small_study(tmp_path, grid={"method.lr": [0.1, 0.2]})
@@ -469,6 +484,26 @@ def test_a_site_with_a_weighed_bag_of_words_goes_twice_over_its_texts_in_a_round
 ) -> None:
     tables = {"name": "open", "rounds": 1, "corpus": {"name": "clinic"}, "task": {"name": "classification", **task}}
     assert expected == cells({**tables, "method": method})[0].study.resolved["method"]["epochs"]
+
+
+@pytest.mark.parametrize(
+    ("method", "unsaid"),
+    [
+        ({"lr": 0.01}, "optimizer = 'sgd', batch = 10, epochs = 1;"),
+        ({"lr": 0.01, "optimizer": "adam", "batch": 8}, "epochs = 1;"),
+        ({"lr": 0.01, "optimizer": "adam", "batch": 8, "epochs": 2}, ""),
+        ({"lr": 0.01, "optimizer": "adam", "batch": 8, "steps": 3}, ""),
+        ({"batch": 4}, ""),
+    ],
+)
+def test_a_rate_of_ones_own_says_what_else_is_not_filled_in(method: dict[str, Any], unsaid: str) -> None:
+    """A grid over `lr` alone trained taggers by SGD, in other batches and half the passes, without a word."""
+    tables = {"name": "n", "rounds": 2, "corpus": {"name": "clinic"}, "task": {"name": "tagging"}}
+    notes = cells({**tables, "method": {"name": "fedavg", **method}})[0].study.notes
+    words = (
+        f"not filled in beside it: {unsaid} measured together: optimizer = 'adam', lr = 0.003, batch = 8, epochs = 2"
+    )
+    assert [words] * bool(unsaid) == [note.partition("model is ")[2] for note in notes]
 
 
 def test_adapters_and_heads_have_rates_of_their_own(tmp_path: Path) -> None:

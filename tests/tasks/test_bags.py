@@ -182,6 +182,25 @@ def test_words_of_a_vector_file_stay_as_they_are() -> None:
     assert built(task(vectors=str(VECTORS / "glove-100d.npz"), train_vectors=True)).words.weight.requires_grad
 
 
+@pytest.mark.parametrize(
+    ("text", "settings", "message"),
+    [
+        ("X gave her a bad rash and Y {}", {"vectors": True}, r"100 % of the tokens are not in the vectors.*\(en\)"),
+        ("咳嗽三天X还有发热Y头痛两周{}", {}, r'without spaces \(zh\).*"characters" or "jieba"'),
+    ],
+    ids=["vectors of another language", "Chinese by words"],
+)
+def test_words_that_nothing_can_be_learnt_from_are_refused(
+    text: str, settings: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "vectors.txt").write_text("fièvre 1 0\ntoux 0 1\n", encoding="utf-8")
+    chosen = {key: str(tmp_path / "vectors.txt") for key in settings}
+    rows = Texts(tuple(claim(text.format(n), "causes") for n in range(30)))
+    with pytest.raises(ValueError, match=message):
+        task(**chosen).refuse([rows])
+    task(tokens="characters").refuse([rows])
+
+
 def test_other_corpora_are_refused_with_a_remedy() -> None:
     with pytest.raises(ValueError, match="needs a corpus of bags with NA"):
         BagsTask(Bags(), ("cardiology", "neurology"))

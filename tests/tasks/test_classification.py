@@ -305,6 +305,21 @@ def test_tokens_that_nothing_can_be_learnt_from_are_refused_before_the_run(
     assert not any(text in str(error.value) for text, _ in pairs)
 
 
+def test_texts_with_several_labels_are_refused_by_file_and_line_before_a_folder_is_taken(tmp_path: Path) -> None:
+    """The length of an id was all that was said, and the folder held a run from then on."""
+    rows = [{"id": f"Mrs Smith {n}", "text": f"Note {n} about a cough.", "labels": ["ab"[n % 2]]} for n in range(40)]
+    for n in (17, 20):
+        rows[n]["labels"] = ["a", "b"]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    tables = foreign(tmp_path, CHINESE)
+    tables["corpus"] = {"format": "jsonl", "train": str(tmp_path / "a.jsonl"), "test": str(tmp_path / "a.jsonl")}
+    with pytest.raises(
+        StudyError, match=r'a\.jsonl:18, column "label": text with several labels \(4 in all\); set several'
+    ):
+        run(cells(tables)[0].study, tmp_path / "run")
+    assert not (tmp_path / "run" / "study.toml").exists()
+
+
 def test_vectors_of_another_language_are_refused(tmp_path: Path) -> None:
     tables = foreign(tmp_path, CHINESE)
     tables["task"] |= {"vectors": str(vectors_file(tmp_path)), "tokens": "characters"}

@@ -197,8 +197,10 @@ def test_chinese_is_read_character_by_character(tmp_path: Path) -> None:
     texts = Classification(model="encoder", encoder=str(encoder), longest=60).bind(Corpus())
     assert isinstance(texts, EncodedTextTask)
     assert [[len(WORDS[:10]) + HAN.index(char) for char in "患者"]] == texts.pieces.whole(["患者"])
-    with pytest.raises(ValueError, match=r"100 % of the word pieces are unknown to the encoder plain; .*\(zh\)"):
-        bound("classification", tiny_encoder(tmp_path / "plain")).refuse([Texts((note,) * 20)])
+    for name in TASKS:
+        plain = bound(name, tiny_encoder(tmp_path / name), **({"tokens": "characters"} if "tagging" in name else {}))
+        with pytest.raises(ValueError, match=rf"100 % of the word pieces are unknown to the encoder {name}; .*\(zh\)"):
+            plain.refuse([Texts((note,) * 20)])
 
 
 def test_features_are_of_cls_of_entities_or_both_and_of_the_last_layers_together(tmp_path: Path) -> None:

@@ -77,6 +77,17 @@ def test_chinese_clauses_with_blanks_between_them_are_refused_by_words() -> None
         bound().refuse([texts])
 
 
+def test_vectors_of_another_language_are_refused_and_those_of_half_the_words_are_not(tmp_path: Path) -> None:
+    """A tagger learnt from nothing but characters without a word; medical words that general vectors lack are usual."""
+    path = tmp_path / "vectors.txt"
+    texts = Texts(tuple(marked(f"She had a rash and itching {n}", ("effect", "rash")) for n in range(30)))
+    path.write_text("fièvre 1 0\ntoux 0 1\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"100 % of the tokens are not in the vectors.* language \(en\)"):
+        bound(vectors=str(path)).refuse([texts])
+    path.write_text("she 1 0\nhad 0 1\na 1 1\n", encoding="utf-8")
+    bound(vectors=str(path)).refuse([texts])
+
+
 def test_a_model_by_words_is_tried_on_whatever_texts_there_are() -> None:
     """What is refused is to learn from them: a trained model may be handed a file in another language."""
     texts = Texts(tuple(marked(f"医生咳嗽有{n}天了还有发热", ("effect", "咳嗽")) for n in range(30)))

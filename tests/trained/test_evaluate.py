@@ -202,6 +202,20 @@ def test_a_table_without_a_header_is_read_by_the_numbers_of_its_columns(data: Pa
     assert wardround.evaluate(data / "classification", source).figures == result.figures
 
 
+def test_files_in_the_encoding_of_the_training_files_are_read_in_it_and_utf_8_as_such(tmp_path: Path) -> None:
+    """The test file of the very run was refused: its study says `encoding`, and nobody had looked there."""
+    rows = "".join(f"患者咳嗽{n}天来院就诊,{('呼吸科', '消化科')[n % 2]}\n" for n in range(30))
+    for name, codec in (("rows", "gb18030"), ("plain", "utf-8")):
+        (tmp_path / f"{name}.csv").write_bytes(f"text,label\n{rows}".encode(codec))
+    place = str(tmp_path / "rows.csv")
+    corpus = {"format": "csv", "train": place, "test": place, "encoding": "gb18030"}
+    trained_models.trained(tmp_path / "run", corpus=corpus, task={"name": "classification"}, method={"name": "fedavg"})
+    figures = [wardround.evaluate(tmp_path / "run", tmp_path / f"{name}.csv").figures for name in ("rows", "plain")]
+    assert figures[0] == figures[1]
+    ended = cli("predict", "run", "rows.csv", cwd=tmp_path)
+    assert (0, True) == (ended.code, "read as gb18030, as the texts of the model's training were" in ended.err)
+
+
 def mistaken(data: Path, folder: Path) -> dict[str, tuple[list[object], str]]:
     labels = labelled(folder / "none.jsonl", files(data, "classification")[0], lambda *_: ["Zanzibarine"])
     (folder / "note.txt").write_text("Zanzibarine")

@@ -188,10 +188,24 @@ def _learnt(kind: Any, whole: "list[Survey]") -> dict[str, Any]:
     """What a task has to be told about these texts."""
     fields, languages = kind.__dataclass_fields__, whole[0].languages
     several = any(survey.labels.total() > survey.documents - survey.unlabelled for survey in whole)
-    more = {"several": True} if several and "several" in fields else {}
+    more: dict[str, Any] = {"several": True} if several and "several" in fields else {}
     chinese = bool(languages) and languages.most_common(1)[0][0] == "zh"
     by_words = "tokens" in fields and fields["tokens"].default is not None
-    return {**more, **({"tokens": "characters"} if chinese and by_words else {})}
+    if (by_words and chinese) or ("tokens" in fields and kind.takes == "labels" and _single(whole[0])):
+        more["tokens"] = "characters"
+    return more
+
+
+def _single(survey: "Survey") -> bool:
+    """Whether most texts are one word that no other has, such as codes: a study says then what to cut them into."""
+    from wardround.tasks.words import FEWEST_TOKENS, JUDGED_FROM, MOST_KINDS
+
+    alone = survey.documents - survey.duplicates > MOST_KINDS * survey.documents
+    single = survey.documents >= JUDGED_FROM and survey.tokens < FEWEST_TOKENS * survey.documents and alone
+    if single:
+        what = "texts of about one word, of which hardly any comes twice"
+        errors.print(f'{what}: tokens = "characters" is set; if they are in another column, name it with --text-column')
+    return single
 
 
 def _columns(form: str, path: Path, options: Options) -> dict[str, Any]:

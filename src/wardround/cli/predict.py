@@ -252,6 +252,8 @@ def _as_trained(path: Path | None, options: Options, form: str, model: "Model", 
     if known.text != options.text and not quiet:
         texts = " and ".join(map(str, known.text if isinstance(known.text, tuple) else (known.text,)))
         errors.print(f"texts are read from column {texts}, as those of the model's training were")
+    if known.encoding != options.encoding and not quiet:
+        errors.print(f"read as {known.encoding}, as the texts of the model's training were")
     columns = {name: (getattr(options, name), getattr(known, name)) for name in ("id", "source", "patient")}
     more = [f"{name} from {now}" for name, (before, now) in columns.items() if now != before]
     if more and not quiet:

@@ -59,7 +59,8 @@ def show_grid(states: Sequence[CellState]) -> None:
             up = f"{row['up'] / 1e6:.2f}"
             counts = str(len(row["seeds"])), "–".join(map(str, {row["rounds"][0]: 0, row["rounds"][-1]: 0}))
             table.add_row(row["label"], *counts, metric, _spread(final), _spread(best), up)
-    wide().print(table)
+    if table.row_count:
+        wide().print(table)
     _show_references(rows)
     noise = {of_figures(dp): 0 for state in states if (dp := state.cell.study.resolved.get("privacy", {}).get("dp"))}
     for words in noise:

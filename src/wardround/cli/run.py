@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wardround.cli.options import Changes, Quiet, StudyFile, ending, fail, resumable
+from wardround.cli.options import Changes, Quiet, StudyFile, ending, errors, fail, resumable
 from wardround.cli.starting import starting
 from wardround.text.shown import showing_text
 
@@ -52,6 +52,8 @@ def command(
         with ending(), resumable(study, place, again):
             work(one, place, resume=True, corpus=corpus)
 
+    for words in () if quiet else dict.fromkeys(note for one in cells for note in one.study.notes):
+        errors.print(f"in the study: {words}")
     with resumable(study, folder, again):
         if len(cells) == 1:
             several = 1 if strict else workers

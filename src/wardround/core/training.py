@@ -98,7 +98,8 @@ class LocalTraining:
     """Settings that the method cannot take: each with the reason, and what to do instead."""
 
     lr: Annotated[float, Gt(0)] = 0.01
-    """Learning rate of the first round; if not given, the one that suits the task's model, where that is known."""
+    """Learning rate of the first round; if not given, the one that suits the task's model, where that is known, and
+    with it `optimizer`, `batch`, `epochs` and `schedule`."""
     decay: Annotated[float, Gt(0), Le(1)] = 1.0
     """What the learning rate is multiplied by after each round."""
     batch: Annotated[int, Ge(0)] = 10

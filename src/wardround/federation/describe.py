@@ -58,7 +58,11 @@ def describe(sites: Sites, task: Any = None) -> dict[str, Any]:
         "fingerprint": whole.hexdigest(),
         "problems": [*leaked.elsewhere(problems), *shared.lines(), *leaked.lines()],
         "leaked": leaked.count("test", "train"),
-        **({"leaked_valid": leaked.count("valid", "train")} if sites.valid else {}),
+        **(
+            {"leaked_valid": leaked.count("valid", "train"), "test_in_valid": leaked.count("test", "valid")}
+            if sites.valid
+            else {}
+        ),
         **({} if public is None else {"public": labels(public)}),
     }
 

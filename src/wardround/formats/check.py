@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from wardround.formats.bioc_json import UNKNOWN
 from wardround.formats.conll import TOKEN
 from wardround.formats.kinds import KINDS, Kinds
+from wardround.formats.leaks import Leaks
 from wardround.formats.options import VIEWS, Options
 from wardround.formats.phi import REMEDY, looks_like
 from wardround.formats.recognise import recognised
@@ -33,7 +34,6 @@ from wardround.text.sentences import Scope, sentences
 from wardround.text.shown import NOT_SHOWN, code, names_of
 
 NUMBER = re.compile(r"\b[A-Z]?\d[\d,]*\b")
-SHOWN = 3
 MOST = 10_000  # findings of which the places are kept
 LOSES = re.compile(r"left out|skipped|dropped|ignored|taken from first to last|replaced by|entity longer")
 HARMLESS = frozenset(
@@ -145,10 +145,6 @@ class Survey(Kinds):
     predicted: int = 0
     """Documents that a model has annotated."""
     duplicates: int = 0
-    across: int = 0
-    """Texts that stand in two files."""
-    twins: list[str] = field(default_factory=list)
-    """Of the first of them, both places."""
     languages: Counter[str] = field(default_factory=Counter)
     sources: set[bytes] = field(default_factory=set)
     sourceless: int = 0
@@ -227,7 +223,8 @@ def check(
                     task.check(placed, findings, format_.usual.get("scope", "sentence"))
                 for kind, start in looks_like(placed.document.text) if phi else ():
                     findings.add(placed.path, placed.line_at(start), kind, REMEDY, lost=False)
-    _count_repeats(survey, texts.groups(pairs=None if view is None else view == "pairs"))
+    leaks = Leaks(splits)
+    _count_repeats(survey, leaks, texts.groups(pairs=None if view is None else view == "pairs"))
     if not survey.unreadable:
         for what, remedy in (*_wanting(survey, task if learns else None), *survey.unlike(options.label)):
             findings.refuse(DataError(path, None, what, remedy))
@@ -236,7 +233,7 @@ def check(
         findings.mention_all(path, survey.alike())
         findings.mention_each(survey.mistyped())
         findings.mention_each(survey.like_notes(view) if view in VIEWS else ())
-        findings.mention_all(path, (*_across(survey, files), *_untrained(survey, trained, both)))
+        findings.mention_all(path, (*leaks.found(), *_untrained(survey, trained, both)))
         if survey.predicted:
             what = f"documents that a model has annotated, and nobody has confirmed: {survey.predicted:,}"
             findings.mention(path, what, "have a person correct them before anything is learnt from them")
@@ -283,26 +280,17 @@ def _seen(placed: Placed, file: Path) -> _Seen:
     return _Seen(file, placed.path, placed.line, digest(placed.document.text), said)
 
 
-def _count_repeats(survey: Survey, groups: Iterable[Sequence[_Seen]]) -> None:
+def _count_repeats(survey: Survey, leaks: Leaks, groups: Iterable[Sequence[_Seen]]) -> None:
     """What is there more than once, each beside the first."""
-    for first, *others in groups:
+    for group in groups:
+        leaks.take(group)
+        first, *others = group
         for one in others:
             survey.duplicates += 1
             same = one.annotations == first.annotations
             kind = "repeated text" if same else "same text with other annotations"
             kind = kind if one.text == first.text else NEARLY
             survey.findings.note(kind, one.path, one.line or 1)
-            if one.file != first.file:
-                survey.across += 1
-                survey.twins += [f"{one.place} = {first.place}"] * (len(survey.twins) < SHOWN)
-
-
-def _across(survey: Survey, files: Sequence[object]) -> Iterator[tuple[str, str]]:
-    """That files share texts, which would leak from one into the other if one is for testing."""
-    if survey.across and len(files) > 1:
-        some = ", ".join(survey.twins) + (", …" if survey.across > SHOWN else "")
-        remedy = "if one is for testing, take them out of the others, or set dedupe = true in [corpus]"
-        yield f"texts that occur in two files: {survey.across:,} ({some})", remedy
 
 
 def _untrained(survey: Survey, trained: Kinds, task: Checks | None) -> Iterator[tuple[str, str]]:

@@ -7,18 +7,15 @@ written, unless `lossy` says that the rest will do.
 
     done, counts = split(Path("export.json"), Path("notes"), {"test": 0.2}, "text", 0, Options())   # notes/test.jsonl
 
-To which side a document goes depends on its text (or its source, or its patient) and the seed alone: equal texts are
-never on two sides, and nothing has to be held in memory. Of a folder with several files, a file's name is the source of
-its documents that name none: one file per hospital, of which each is drawn from.
+Of a folder with several files, a file's name is the source of its documents that name none: one file per hospital, of
+which each is drawn from (`sides`). All is read twice, to draw and to write, and nothing held in memory.
 """
 
-import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
 from wardround.core.files import fresh_folder
 from wardround.formats.check import Finding, Findings
@@ -26,11 +23,10 @@ from wardround.formats.jsonl import write_jsonl
 from wardround.formats.kinds import Kinds
 from wardround.formats.options import Options
 from wardround.formats.recognise import hospitals, read_each, recognised
-from wardround.formats.register import TARGETS
+from wardround.formats.register import TARGETS, Format
+from wardround.formats.sides import By, Sides
 from wardround.text.document import Placed
 from wardround.text.reading import DataError, Problems
-
-By = Literal["text", "source", "patient", ""]
 
 
 @dataclass(frozen=True)
@@ -97,18 +93,17 @@ def split(
     files = recognised(source, form, options.encoding, findings)
     named = hospitals(source, files) if not options.source else {}
     written = True
+    drawn_from = (placed for _, placed in _with_hospitals(files, named, Findings(), options))
+    chosen = Sides.of(drawn_from, by, shares, seed)
     try:
         with fresh_folder(folder) as new, ExitStack() as sides:
             sinks = {side: sides.enter_context(write_jsonl(new / f"{side}.jsonl", losses, options)) for side in counts}
-            for file, format_ in files:
-                for read in format_.read(file, findings, options):
-                    own = read.document.source or named.get(file, "")
-                    placed = read._replace(document=replace(read.document, source=own))
-                    side = _side(placed, by, seed, shares)
-                    sinks[side](placed)
-                    kinds.take(placed)
-                    counts[side] += 1
-                    drawn[file, side] += 1
+            for file, placed in _with_hospitals(files, named, findings, options):
+                side = chosen.of_document(placed)
+                sinks[side](placed)
+                kinds.take(placed)
+                counts[side] += 1
+                drawn[file, side] += 1
             for what, remedy in kinds.unlike(options.label):
                 findings.mention(source, what, remedy)
             accept(source, sum(counts.values()), lossy=lossy, lost=findings.lost)
@@ -119,37 +114,25 @@ def split(
                     source,
                     None,
                     what,
-                    f"change the shares or --seed, or {'leave --by out' if by else 'take --by text'}",
+                    f"change the shares, or {'leave --by out' if by else 'take --by text'}",
                 )
             for file, side in ((file, side) for file in named for side in counts if not drawn[file, side]):
-                findings.mention(
-                    file, f"nothing of it goes to {side}", "change the shares or --seed if it is a hospital"
-                )
+                findings.mention(file, f"nothing of it goes to {side}", "add to it if it is a hospital")
     except Lossy:
         written = False
     return Converted(sum(counts.values()), written, _findings(findings), losses, findings.sizes), counts
 
 
-def _side(placed: Placed, by: By, seed: int, shares: Mapping[str, float]) -> str:
-    """Where a document goes; without a source or patient it cannot be said."""
-    key = getattr(placed.document, by) if by else placed.document.patient or placed.document.text
-    if not key and by in ("source", "patient"):
-        remedy = f"name its column with --{by}-column, or leave --by out"
-        raise DataError(placed.path, placed.line or 1, f"a document without a {by}", remedy)
-    chance, reach = _drawn(key, seed), 0.0
-    for side, share in shares.items():
-        reach += share
-        if chance < reach:
-            return side
-    return "train"
+def _with_hospitals(
+    files: Sequence[tuple[Path, Format]], named: Mapping[Path, str], findings: Findings, options: Options
+) -> Iterator[tuple[Path, Placed]]:
+    """The documents of these files, each with its source, or with the hospital that its file is of."""
+    for file, format_ in files:
+        for read in format_.read(file, findings, options):
+            own = read.document.source or named.get(file, "")
+            yield file, read._replace(document=replace(read.document, source=own))
 
 
 def _findings(findings: Findings) -> list[Finding]:
     """What was lost in reading, and what is odd about the whole."""
     return [one for one in findings.listed if one.lost or one.line is None]
-
-
-def _drawn(key: str, seed: int) -> float:
-    """A number from 0 to 1 that depends on the key and the seed alone."""
-    mark = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8, key=str(seed).encode()).digest()
-    return int.from_bytes(mark, "little") / 2**64

@@ -33,6 +33,7 @@ REMEDIES = {
     "tags break their scheme, repaired": "check that B- and I- are as intended",
     NO_ENTITY: "doccano's relation export can come out empty (doccano#1795); export again with its newest version",
     NO_RELATION: "doccano's relation export can come out empty (doccano#1795); export again if relations were drawn",
+    "name differs from the words at pos": "nothing, if a knowledge base calls it so; else correct pos, which counts",
     "offsets repaired": "convert to jsonl with --fix-offsets to keep the repaired ones",
     "task without an annotation": UNANNOTATED,
     "task without an annotation but with predictions, which nobody has confirmed": UNANNOTATED,

@@ -24,12 +24,15 @@ NOT_FINITE = "the loss is not a number"
 WORSE = "no better than a constant answer"
 ABOVE = "loss above a constant answer's"
 RISING = "loss rising"
+STILL = "loss as at the first evaluation"
 COLLAPSED = frozenset({ONE_CLASS, NOTHING, NOT_FINITE, WORSE})
-REMEDY = "where the method has them, try a lower method.lr, a smaller method.mu, or more rounds"
-SLOW = "try more rounds or epochs, or another method.lr"
+TOO_FAST = "try a lower method.lr, or fewer rounds; where the method has one, a smaller method.mu"
+TOO_SLOW = "try a higher method.lr, or more rounds or epochs"
+EITHER = "try more rounds or epochs, or another method.lr"
 
 RISES = 3  # evaluations in a row
 RISEN = 1.5  # times the lowest
+MOVED = 0.02  # of the first loss: less is next to nothing
 
 
 def signs(task: Any, numbers: Mapping[str, Tensor], before: Sequence[float] = ()) -> list[str]:
@@ -52,6 +55,8 @@ def signs(task: Any, numbers: Mapping[str, Tensor], before: Sequence[float] = ()
     rising = len(losses) > RISES and all(one < other for one, other in pairwise(losses))
     if rising and loss > RISEN * min(*before, loss):
         wrong.append(RISING)
+    if collapsed(wrong) and before and abs(loss - before[0]) < MOVED * abs(before[0]):
+        wrong.append(STILL)
     return wrong
 
 
@@ -61,8 +66,10 @@ def collapsed(wrong: Sequence[str]) -> bool:
 
 
 def remedy(wrong: Sequence[str]) -> str:
-    """What to try: a model that has found nothing yet may only have trained too little."""
-    return SLOW if NOTHING in wrong else REMEDY
+    """What to try, by what the loss has done: where that is not known, a rate may be too high or too low."""
+    if STILL in wrong:
+        return TOO_SLOW
+    return TOO_FAST if {RISING, NOT_FINITE, ABOVE} & {*wrong} else EITHER
 
 
 def _untold(numbers: Mapping[str, Tensor]) -> bool:

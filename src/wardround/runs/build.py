@@ -90,6 +90,7 @@ def build(study: Study, out: Path, corpus: Sites | None = None) -> Built:
         sites.task(sites.names[0])  # likewise, since a tag set of its own may not fit the study
         _judged(task, raw)
         _told_apart(task, raw)
+        _one_label(study, task, raw)
         unproven = list(_unproven(study, raw))
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
@@ -189,6 +190,18 @@ def _told_apart(task: BoundTask, sites: Sites) -> None:
         known = f"all training examples of all sites have {len(seen)} label{'s' * (len(seen) != 1)} of the declared"
         remedy = "add texts of the others, or name the column that has the labels (label = … in [corpus])"
         raise ValueError(f"{known} {len(task.names())}, so that there is nothing to tell apart; {remedy}")
+
+
+def _one_label(study: Study, task: BoundTask, sites: Sites) -> None:
+    """Raise an error with file and line if a text of one's own files has several labels, where it may have one."""
+    where = getattr(study.corpus, "where", None)
+    if where is None or not task.fewest:
+        return
+    parts = (part for name in sites.names for part in (*sites.raw(name), *([sites.valid(name)] if sites.valid else [])))
+    several = [document.id for part in parts for document in part.documents if len(document.labels) > 1]  # type: ignore[attr-defined]  # of texts
+    if several:
+        remedy = "set several = true in [task], or keep one of them"
+        raise ValueError(f"{where('label', several[0])}: text with several labels ({len(several):,} in all); {remedy}")
 
 
 def _public(study: Study) -> Callable[[], Raw] | None:

@@ -162,6 +162,8 @@ class Data(Plain):
     """Test examples whose text is in training, too."""
     leaked_valid: int = 0
     """Validation examples whose text is in training, too."""
+    test_in_valid: int = 0
+    """Test examples whose text is in validation, too."""
     public: dict[str, int] = {}
 
 

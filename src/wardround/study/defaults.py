@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 from wardround.methods import METHODS
+from wardround.study.grid import shown
 from wardround.text.document import Document
 from wardround.text.language import mostly
 
@@ -53,6 +54,31 @@ def left_open(built: Mapping[str, Any], tables: Mapping[str, Any], *, look: bool
     if falls and "horizon" not in given:
         more["method"] = more.get("method", {}) | {"horizon": max(tables["rounds"], 2)}
     return {section: values for section, values in more.items() if values}
+
+
+def set_apart(built: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[str, ...]:
+    """That a rate of the study's own leaves behind what was measured together with the model's; nothing if it does not.
+
+    A rate goes with its optimiser, batch and passes: beside another one they were not measured, and are not filled in.
+    """
+    method, known = built["method"], built["task"].training
+    suits: tuple[str, ...] = getattr(method, "suits", ())
+    preset = next((name for name in known if name in suits), None)
+    if "lr" not in given or preset is None:
+        return ()
+    preset = method.optimizer if "optimizer" in given or _preset(given.get("name")) else preset
+    whole = {"optimizer": preset, **known.get(preset.removesuffix("w"), {})}
+    passes = ("epochs",) if getattr(method, "single_pass", False) or "steps" in given else ()
+    falls = ("schedule",) if {"decay", "horizon"} & {*given} else ()
+    other = [key for key in whole if key not in (*given, *passes, *falls) and getattr(method, key) != whole[key]]
+    if not other:
+        return ()
+    now = ", ".join(f"{key} = {shown(getattr(method, key))}" for key in other if getattr(method, key) is not None)
+    unset = " and ".join(f"no {key}" for key in other if getattr(method, key) is None)
+    measured = ", ".join(f"{key} = {shown(value)}" for key, value in whole.items())
+    left = ", ".join(filter(None, (now, unset)))
+    beside = "method.lr is given, so what suits the model is not filled in beside it"
+    return (f"{beside}: {left}; measured together: {measured}",)
 
 
 def language_of(corpus: Any, *, look: bool = True) -> str:

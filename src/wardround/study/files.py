@@ -21,7 +21,7 @@ def is_files(section: str, table: Mapping[str, Any]) -> bool:
     return section.endswith("corpus") and ("name" not in table or table["name"] in MOVED)
 
 
-def misspelt_files(section: str, table: Mapping[str, Any], problems: list[str]) -> None:
+def misspelt_files(section: str, table: Mapping[str, Any], problems: list[str], whole: Mapping[str, Any]) -> None:
     """Note what is wrong with the table of a corpus of files, whatever the task takes."""
     if "name" in table:
         form = table.get("format", MOVED[table["name"]])
@@ -32,7 +32,7 @@ def misspelt_files(section: str, table: Mapping[str, Any], problems: list[str]) 
         problems.append(f'{section} has neither a name nor a format; of files say format = "csv" (or "jsonl", …)')
         return
     known = {key for place in FILES.places.values() for key in settings_in(place)}
-    problems += [unknown_key(section, key, known) for key in table if key not in known]
+    problems += [unknown_key(section, key, known, whole) for key in table if key not in known]
     problems += [f"{section}: {wrong}" for wrong in misuses(str(table["format"]), table)]
     shared = settings_in(SHARED)
     checked(model_in(SHARED), {key: value for key, value in table.items() if key in shared}, section, problems)

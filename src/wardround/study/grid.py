@@ -30,14 +30,17 @@ def combinations(grid: Any, seeds: Mapping[str, list[Any]], problems: list[str])
 
 
 def put(tables: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key; a table is laid over the one that is there. A grid's own keys are dotted: `grid.method.lr`."""
+    """Set a dotted key; a table is laid over the one that is there, but for an empty `grid`, which leaves none.
+
+    A grid's own keys are dotted: `grid.method.lr`.
+    """
     *parents, last = key.replace('"', "").split(".", 1 if key.startswith("grid.") else -1)
     for parent in parents:
         below = tables.setdefault(parent, {})
         if not isinstance(below, dict):
             raise ValueError(f"{key} cannot be set: {parent} = {shown(below)} is a value, not a table")  # noqa: TRY004
         tables = below
-    if isinstance(value, dict) and isinstance(tables.get(last), dict):
+    if isinstance(value, dict) and isinstance(tables.get(last), dict) and not (key == "grid" and not value):
         tables[last] = {**tables[last], **value}
     else:
         tables[last] = value

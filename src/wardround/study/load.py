@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 import tomli_w
 
 from wardround.formats.options import VIEWS
-from wardround.study.defaults import left_open
+from wardround.study.defaults import left_open, set_apart
 from wardround.study.files import files, is_files, misspelt_files
 from wardround.study.grid import combinations, label_of, parsed, put
 from wardround.study.outline import (
@@ -102,6 +102,8 @@ class Study:
     """What stands between a site that lies and the model."""
     schedule: ScheduleTable | None = None
     """When rounds may start."""
+    notes: tuple[str, ...] = ()
+    """What somebody should know who wrote it."""
 
     @property
     def dp(self) -> DPTable | None:
@@ -210,16 +212,16 @@ def _outlined(tables: Mapping[str, Any], problems: list[str]) -> Outline | None:
     if isinstance(sites, dict) and "bound" in sites:
         problems.append("sites.bound is now bound in [robust]; move it there")
         tables = {**tables, "sites": {key: value for key, value in sites.items() if key != "bound"}}
-    outline: Outline | None = checked(Outline, tables, "", problems)
+    outline: Outline | None = checked(Outline, tables, "", problems, tables)
     name = tables.get("name")
     if isinstance(name, str) and (not NAME.fullmatch(name) or ".." in name):
         problems.append(f"name = {name!r} becomes a folder's name; use up to 100 letters, digits, - _ and single dots")
     for section in SECTIONS:
         settings = _table(tables, section)
         if settings is not None and is_files(section, settings):
-            misspelt_files(section, settings, problems)
+            misspelt_files(section, settings, problems, tables)
         elif settings is not None and not _own(section, settings):
-            misspelt(section, settings, problems)
+            misspelt(section, settings, problems, tables)
     if outline and outline.public and len(outline.public.model_fields_set) != 1:
         problems.append("public should have either fraction or [public.corpus]")
     if outline and outline.robust:
@@ -295,6 +297,7 @@ def _study(
         o.sites, o.evaluation, o.validation, o.stop, o.start, o.finish, public, o.references, o.privacy,
         o.device, o.precision,
         resolved | plain | shown | ({"layers": described} if described else {}), o.robust, o.schedule,
+        set_apart(built, _table(tables, "method") or {}),
     )  # fmt: skip
 
 

@@ -31,6 +31,8 @@ from wardround.study.source import UNKNOWN, settings_in
 from wardround.study.trusted import Trusted
 from wardround.tasks import TASKS
 
+NEARLY = 0.8  # a key so much like one of its own table is mistyped, whatever others have
+
 CORPUS: tuple[str, Callable[[type], bool]] = (
     "a corpus: a dataclass with names() and open(name), or with documents(split)",
     lambda kind: (hasattr(kind, "names") and hasattr(kind, "open")) or hasattr(kind, "documents"),
@@ -158,14 +160,17 @@ def named(
     return _filled(section, name, kind, preset, table, problems)
 
 
-def misspelt(section: str, table: Mapping[str, Any], problems: list[str]) -> None:
+def misspelt(
+    section: str, table: Mapping[str, Any], problems: list[str], whole: Mapping[str, Any] | None = None
+) -> None:
     """Note what is wrong with a table that names an entry of its registry, as far as the entry's source can tell."""
     registry, name = SECTIONS[section], table.get("name")
     if not isinstance(name, str) or name not in registry:
         problems.append(_unknown(section, name, registry))
         return
     place = registry.places[name] if isinstance(registry, Register) else registry[name].place
-    checked(model_in(place), {key: value for key, value in table.items() if key != "name"}, section, problems)
+    settings = {key: value for key, value in table.items() if key != "name"}
+    checked(model_in(place), settings, section, problems, whole)
 
 
 def _unknown(section: str, name: Any, registry: Mapping[str, Any]) -> str:
@@ -218,20 +223,28 @@ def _model_of(kind: Any) -> type[BaseModel]:
     return model
 
 
-def checked(kind: type[Any], values: Mapping[str, Any], section: str, problems: list[str]) -> Any:
-    """The values as this kind of table, or nothing and what is wrong with them."""
+def checked(
+    kind: type[Any],
+    values: Mapping[str, Any],
+    section: str,
+    problems: list[str],
+    whole: Mapping[str, Any] | None = None,
+) -> Any:
+    """The values as this kind of table, or nothing and what is wrong with them; `whole` is the study that has it."""
     try:
         return kind.model_validate_json(json.dumps(values, default=str))
     except ValidationError as error:
         wrong: dict[str, list[str]] = {}
         for mistake in error.errors():
-            what, words = _problem(kind, section, mistake)
+            what, words = _problem(kind, section, mistake, whole)
             wrong.setdefault(what, []).append(words)
         problems += [what + ", or ".join(dict.fromkeys(words)) for what, words in wrong.items()]
         return None
 
 
-def _problem(kind: type[BaseModel], section: str, mistake: Mapping[str, Any]) -> tuple[str, str]:
+def _problem(
+    kind: type[BaseModel], section: str, mistake: Mapping[str, Any], whole: Mapping[str, Any] | None
+) -> tuple[str, str]:
     """The key and its value, and what is wrong with it: of one value of several types, in several ways."""
     first, *rest = mistake["loc"] or ("",)
     kinds = kind.model_fields[first].annotation if first in kind.model_fields else None
@@ -244,16 +257,21 @@ def _problem(kind: type[BaseModel], section: str, mistake: Mapping[str, Any]) ->
         parent = kind
         for part in mistake["loc"][:-1]:
             parent = _submodel(parent, str(part))
-        return unknown_key(key.rpartition(".")[0], str(mistake["loc"][-1]), parent.model_fields), ""
+        return unknown_key(key.rpartition(".")[0], str(mistake["loc"][-1]), parent.model_fields, whole), ""
     wrong = mistake["msg"].removeprefix("Input ").removeprefix("Value error, ").replace("an object", "a table")
     if key == "corpus.valid" and isinstance(mistake["input"], float):
         wrong = f"should name files; a share of the training examples is share = {mistake['input']} in [validation]"
     return f"{key} = {shown(mistake['input'])}: ", wrong
 
 
-def unknown_key(section: str, key: str, known: Iterable[str]) -> str:
-    """That a table has no such key, and which it has."""
+def unknown_key(section: str, key: str, known: Iterable[str], whole: Mapping[str, Any] | None = None) -> str:
+    """That a table has no such key, and which it has, or which other table of the whole study has it."""
+    from wardround.study.elsewhere import homes  # noqa: PLC0415 -- which reads the settings of all tables
+
     remedy = nearest(key, names) if (names := list(known)) else "it has nothing to set but its name; leave it out"
+    misspelt = difflib.get_close_matches(key.lower(), names, 1, NEARLY)
+    if whole is not None and not misspelt and (others := homes(section, key, whole)):
+        remedy = f"it belongs {' or '.join(others)}; move it there"
     return f"{section}{'.' if section else ''}{key} is unknown; {remedy}"
 
 

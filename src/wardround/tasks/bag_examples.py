@@ -113,6 +113,16 @@ class BagBatch:
         return cls(numbers.take(rows), owner, labels)
 
 
+def window(ids: list[int], head: int, tail: int, most: int) -> tuple[list[int], int, int, bool]:
+    """At most so many tokens around the entities, the places of these among them, and whether some were left out."""
+    first, second = sorted((head, tail))
+    # Entities in the middle of what is kept; if they are too far apart, the first decides.
+    start = max(0, min(first - (most - (second - first)) // 2, len(ids) - most, first))
+    kept = ids[start : start + most]
+    end = max(len(kept) - 1, 0)
+    return kept, min(head - start, end), min(tail - start, end), len(kept) < len(ids)
+
+
 def numbered(keys: Sequence[Any]) -> Tensor:
     """Each key's number in order of first appearance."""
     places: dict[Any, int] = {}

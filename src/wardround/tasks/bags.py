@@ -14,7 +14,7 @@ Tokens are numbered by a hash, or by their place in a public vector file, so no 
 file stay as they are unless `train_vectors` says so: trained ones travel, and their changes give away a site's words.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +33,7 @@ from wardround.metrics.facts import curve_of, fact_layout, fact_metrics, relatio
 from wardround.metrics.redrawn import fact_redrawn
 from wardround.models.pcnn import PCNN
 from wardround.models.relation import BagEncoder
-from wardround.tasks.bag_examples import OF_PCNN, BagBatch, BagExamples, Groups, Numbers, encoded, numbered
+from wardround.tasks.bag_examples import OF_PCNN, BagBatch, BagExamples, Groups, Numbers, encoded, numbered, window
 from wardround.tasks.batching import Ragged, budgeted, grouped
 from wardround.tasks.candidates import Candidates, Pair, related, within_limit
 from wardround.tasks.denoise import Denoiser, SentenceModel, bag_scores, pair_odds, surest, weights_of
@@ -42,10 +42,9 @@ from wardround.tasks.pair_examples import PairExamples
 from wardround.tasks.task import BoundTask, Finds, TaskSettings, existing
 from wardround.tasks.unprotected import ByBags
 from wardround.tasks.words import Tokens, WordTable, segmenter_for
-from wardround.text.facts import UNRELATED, BagSentence, number, sentence
+from wardround.text.facts import UNRELATED, BagSentence, number, of_bag, sentence
 from wardround.text.prediction import Prediction
 from wardround.text.segment import Segmenter
-from wardround.text.shown import called
 from wardround.text.texts import Texts
 
 AT_ONCE = 256
@@ -156,7 +155,7 @@ class BagsTask(ByBags, BoundTask):
 
     def examples(self, texts: Texts) -> BagExamples:
         """A site's sentences as numbers, grouped."""
-        rows = [self._sentence(document) for document in texts.documents]
+        rows = [of_bag(document, self.labels) for document in texts.documents]
         numbers = self._numbers(rows)
         bags = Groups(numbered([row.fact for row in rows]))
         pair_of = numbered([(row.fact.head, row.fact.tail) for row in rows])
@@ -166,6 +165,14 @@ class BagsTask(ByBags, BoundTask):
         facts = torch.tensor([number(rows[at].fact) for at in bags.first.tolist()], dtype=torch.int64)
         units = Groups(torch.arange(len(rows))) if self.settings.denoiser == "none" else bags
         return BagExamples(numbers, bags, facts, pairs, truths, units)
+
+    def refuse(self, texts: Iterable[Texts]) -> None:
+        """Raise an error if words of these texts, cut like this, would be whole clauses, or most are unknown."""
+        for written in ([document.text for document in some.documents] for some in texts):
+            if self.settings.model == "encoder":
+                self.parts.refuse(written)
+            else:
+                self.words.refuse(written, self._segmenter, self.settings.tokens)
 
     def _numbers(self, rows: Sequence[BagSentence]) -> Numbers:
         places = {label: index for index, label in enumerate(self.labels)}
@@ -181,13 +188,6 @@ class BagsTask(ByBags, BoundTask):
         tokens, cut = Ragged([one[0] for one in read]), sum(one[3] for one in read)
         return Numbers(tokens, heads, tails, relations, truths, cut, pairs)
 
-    def _sentence(self, document: Any) -> BagSentence:
-        if not isinstance(document, BagSentence):
-            raise TypeError('the task "bags" reads corpora of bags, such as "bc5cdr-bags" or "clinic-bags"')
-        if document.labels[0] not in self.labels:
-            raise ValueError(f"sentence {called(document.id)}: its relation is not among {list(self.labels)}")
-        return document
-
     def _read(self, row: BagSentence) -> tuple[list[int], int, int, bool]:
         """Token numbers, the places of head and tail, and whether the sentence had to be shortened."""
         head, tail = row.entities
@@ -200,13 +200,8 @@ class BagsTask(ByBags, BoundTask):
             ids += self._tokens(entity.type if self.settings.blind else row.text[entity.start : entity.end])
             last = entity.end
         ids += self._tokens(row.text[last:])
-        most, end = self.settings.longest, max(len(ids) - 1, 0)
-        first, second = sorted((min(begins[head.start], end), min(begins[tail.start], end)))
-        # Entities in the middle of what is kept; if they are too far apart, the first decides.
-        start = max(0, min(first - (most - (second - first)) // 2, len(ids) - most, first))
-        kept = ids[start : start + most]
-        places = [min(begins[entity.start] - start, max(len(kept) - 1, 0)) for entity in (head, tail)]
-        return kept, places[0], places[1], len(kept) < len(ids)
+        end = max(len(ids) - 1, 0)
+        return window(ids, min(begins[head.start], end), min(begins[tail.start], end), self.settings.longest)
 
     def _tokens(self, text: str) -> list[int]:
         return [self.words.vocabulary(token) for token in self._segmenter(text)]

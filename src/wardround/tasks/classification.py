@@ -35,7 +35,7 @@ from wardround.models.recurrent import LSTMClassifier
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.classes import ClassesTask, ClassifierTask
 from wardround.tasks.encoders import EncoderSettings
-from wardround.tasks.suited_text import misfits, suited, training
+from wardround.tasks.suited_text import lacking, misfits, suited, training
 from wardround.tasks.task import Finds, TaskSettings, existing
 from wardround.tasks.text_examples import (
     TextBatch,
@@ -178,10 +178,8 @@ class Classification(EncoderSettings, TaskSettings):
             problems.refuse(DataError(placed.path, line, "text with several labels", remedy))
 
     def lacks(self, survey: Any) -> Iterator[tuple[str, str]]:
-        """Two labels."""
-        if (count := len(survey.labels)) < 2:
-            remedy = "name the column with --label-column, or add texts with another label"
-            yield f"{count} label{'s' * (count != 1)}, where a classifier needs two", remedy
+        """Two labels, and texts that something can be learnt from."""
+        return lacking(self, survey)
 
 
 @dataclass(frozen=True, eq=False)

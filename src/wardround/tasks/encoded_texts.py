@@ -52,7 +52,7 @@ class EncodedTextsTask(ClassificationTask):
     def refuse(self, texts: Iterable[Texts]) -> None:
         """Raise an error if the encoder knows next to nothing of these texts."""
         for some in texts:
-            self.pieces.refuse_useless([document.text for document in some.documents])
+            self.parts.refuse([document.text for document in some.documents])
 
     def unlabelled(self, texts: Sequence[str]) -> tuple[TextExamples, list[int]]:
         """Texts as numbers, of which no label is known, and how many pieces of each are beyond `longest`."""

@@ -31,6 +31,8 @@ from wardround.tasks.batching import Ragged
 from wardround.tasks.marking import marker_rows
 from wardround.tasks.task import encoder_folder
 from wardround.tasks.trunk import Trunk
+from wardround.tasks.words import JUDGED_FROM, MOST_UNKNOWN, spread
+from wardround.text.language import mostly
 
 TRAINING: Mapping[str, Mapping[str, Any]] = {"adam": {"lr": 5e-5, "batch": 16}, "sgd": {"lr": 0.02, "batch": 16}}
 """By optimiser, the settings of local training that suit a pretrained encoder under a new head."""
@@ -160,6 +162,18 @@ class EncoderParts:
     def look_through(self) -> None:
         """Raise an error if weights are wrong, of what is trained or frozen: later it could not be told in words."""
         _ = self.trunk, self.trained()
+
+    def refuse(self, texts: Sequence[str], most: float = MOST_UNKNOWN) -> None:
+        """Raise an error if the encoder knows next to nothing of these texts."""
+        some, encoder = spread(texts), self.pretrained
+        rows = [one.ids for one in encoder.tokenizer.encode_batch([*some], add_special_tokens=False)]
+        pieces = sum(map(len, rows))
+        unknown = sum(row.count(encoder.unknown) for row in rows)
+        if len(rows) >= JUDGED_FROM and pieces and unknown / pieces > most:
+            raise ValueError(
+                f"{100 * unknown / pieces:.0f} % of the word pieces are unknown to the encoder {encoder.folder.name}; "
+                f"choose one of the texts' language ({mostly(some) or 'unknown'})"
+            )
 
     def trained(self) -> AnyEncoder:
         """What is not, for a model to begin with."""

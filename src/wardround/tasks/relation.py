@@ -52,6 +52,8 @@ NO_RELATION = frozenset({"na", "none", "norelation", "norel", "notrelated", "unr
 OF_TWO = frozenset({"no", "negative", "false"})
 """And what it is called beside one other: among several, an effect may be negative."""
 
+ALL_UNKNOWN = 0.95  # word pieces: where less is, types, markers and marks of punctuation still tell something
+
 
 @dataclass(frozen=True, kw_only=True)
 class Relations(EncoderSettings, TaskSettings):
@@ -226,6 +228,11 @@ class RelationTask(ClassifierTask):
         places = {label: index for index, label in enumerate(self.labels)}
         labels = torch.tensor([places[document.labels[0]] for document in texts.documents], dtype=torch.int64)
         return PairExamples(marked, labels, self.parts, shortened, summed=self.parts.all_frozen)
+
+    def refuse(self, texts: Iterable[Texts]) -> None:
+        """Raise an error if the encoder knows next to nothing of these texts."""
+        for some in texts:
+            self.parts.refuse([document.text for document in some.documents], ALL_UNKNOWN)
 
     def unlabelled(self, documents: Sequence[Document]) -> tuple[PairExamples, list[int]]:
         """Pairs as numbers, of which no label is known, and their rows: those whose entities are not too long."""

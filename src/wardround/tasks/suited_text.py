@@ -3,14 +3,20 @@
 suited(settings, "en")     # {"tokens": "words", "ngrams": 2, …}
 training(settings)         # {"sgd": {"lr": 8.0, …}, "adam": …}: by optimiser, the preferred first
 misfits(settings)          # what a study says that goes with another model
+lacking(settings, survey)  # what a user's files lack, as far as they were counted
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
+from wardround.tasks.text_examples import TextNumbers
 from wardround.tasks.weighing import RAREST, SHRINKAGE
-from wardround.tasks.words import tokens_for
+from wardround.tasks.words import refuse_useless, tokens_for
+from wardround.text.language import mostly
 
+LOOKED_AT = 2000  # texts of files that are read once more
 FEWEST = 2**14  # numbers that are enough for two kinds of them
 
 
@@ -80,3 +86,23 @@ def training(settings: Any) -> Mapping[str, Mapping[str, Any]]:
     if settings.model == "lstm" and not settings.vectors:
         return {"adam": {"lr": 0.003, "batch": 16}, "sgd": {"lr": 0.5, "batch": 16}}
     return {}  # somebody else's vectors: their scale decides
+
+
+def lacking(settings: Any, survey: Any) -> Iterator[tuple[str, str]]:
+    """What files lack for a classifier with these settings, where the rest is as suits them; each with a remedy."""
+    if (count := len(survey.labels)) < 2:
+        remedy = "name the column with --label-column, or add texts with another label"
+        yield f"{count} label{'s' * (count != 1)}, where a classifier needs two", remedy
+    some = [placed.document for placed, _ in islice(survey.again(), LOOKED_AT)]
+    texts, named = [one.text for one in some], {one.language for one in some if one.language}
+    language = named.pop() if len(named) == 1 else mostly(texts) or "en"
+    if settings.model == "encoder" or not texts:
+        return
+    chosen = suited(settings, language)
+    settings = replace(settings, tokens=chosen["tokens"], ngrams=chosen.get("ngrams"), remember=False)
+    try:
+        rows = TextNumbers.of(settings).whole(texts)
+        refuse_useless(texts, rows, tokens=settings.tokens, listed=settings.vectors)
+    except ValueError as error:
+        what, _, remedy = str(error).rpartition("; ")
+        yield what, remedy

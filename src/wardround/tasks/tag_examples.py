@@ -16,9 +16,11 @@ from wardround.models.tagger import CHARACTERS, Sentences
 from wardround.tasks.batching import Ragged
 from wardround.tasks.contextual import Contextual
 from wardround.tasks.encoders import EncoderParts
-from wardround.tasks.words import WordTable
+from wardround.tasks.words import WordTable, refuse_unlisted, refuse_unspaced, spread
+from wardround.text.document import Document
+from wardround.text.reading import Problems
 from wardround.text.segment import hashed
-from wardround.text.tokens import LETTERS, Sentence
+from wardround.text.tokens import LETTERS, Sentence, Unit, tokenised
 
 OF_TAGGERS: Mapping[str, Mapping[str, Any]] = {
     "adam": {"lr": 0.003, "batch": 8, "epochs": 2}, "sgd": {"lr": 0.03, "batch": 8, "epochs": 2},
@@ -37,6 +39,17 @@ class WordSources:
     """The encoder that is trained, if the tagger is one."""
     variants: dict[Any, Any] = field(default_factory=dict)
     """The tasks that differ by site, by their types and scheme."""
+
+    def refuse(self, documents: Sequence[Document], tokens: Unit) -> None:
+        """Raise an error if words, cut like this, would be whole clauses, or most are unknown."""
+        texts, remedy = [one.text for one in documents], 'set tokens = "characters" in [task]'
+        language = refuse_unspaced(texts, tokens, remedy)
+        if self.parts:
+            self.parts.refuse(texts)
+        elif self.words.file:
+            cut = [one for document in spread(documents) for one in tokenised(document, Problems(), unit=tokens)]
+            rows = [[self.words.vocabulary(word.lower()) for word in sentence.words] for sentence in cut]
+            refuse_unlisted(rows, language, tokens=tokens, listed=self.words.file)
 
     @cached_property
     def contextual(self) -> Contextual | None:

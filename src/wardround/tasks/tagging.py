@@ -41,7 +41,7 @@ from wardround.tasks.tag_examples import OF_TAGGERS, TagBatch, TagExamples, Word
 from wardround.tasks.tag_pieces import PieceExamples
 from wardround.tasks.task import Finds, TaskSettings, existing
 from wardround.tasks.unprotected import ByOwnTags
-from wardround.tasks.words import WordTable, refuse_unspaced
+from wardround.tasks.words import WordTable
 from wardround.text.document import Document, Entity, Placed
 from wardround.text.language import language
 from wardround.text.prediction import Prediction
@@ -246,10 +246,9 @@ class TaggingTask(ByOwnTags, EntitiesTask):
         return TagExamples(sentences, Ragged(tags), places, self.sources)
 
     def refuse(self, texts: Iterable[Texts]) -> None:
-        """Raise an error if words of these texts, cut like this, would be whole clauses."""
+        """Raise an error if words of these texts, cut like this, would be whole clauses, or most are unknown."""
         for some in texts:
-            written = [document.text for document in some.documents]
-            refuse_unspaced(written, self.settings.tokens, 'set tokens = "characters" in [task]')
+            self.sources.refuse(some.documents, self.settings.tokens)
 
     def survey(self, texts: Texts, problems: Problems) -> dict[str, int]:
         """How many entities of each type there are, for the description of the data; oddities are noted."""

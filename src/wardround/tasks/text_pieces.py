@@ -12,8 +12,6 @@ from torch import Tensor
 
 from wardround.models.encoded import Pieces, Pool
 from wardround.tasks.encoders import EncoderParts, Sequences
-from wardround.tasks.words import JUDGED_FROM, MOST_UNKNOWN
-from wardround.text.language import mostly
 
 
 class TextSequences(Sequences):
@@ -64,14 +62,3 @@ class TextPieces:
         whole, most, encoder = self.whole(texts), self.longest - 2, self.parts.pretrained
         rows = [[encoder.start, *row[:most], encoder.end] for row in whole]
         return TextSequences(rows, self.parts, self.pool), [max(len(row) - most, 0) for row in whole]
-
-    def refuse_useless(self, texts: list[str]) -> None:
-        """Raise an error if the encoder knows next to nothing of these texts."""
-        rows = self.whole(texts)
-        pieces = sum(map(len, rows))
-        unknown = sum(piece == self.parts.pretrained.unknown for row in rows for piece in row)
-        if len(texts) >= JUDGED_FROM and pieces and unknown / pieces > MOST_UNKNOWN:
-            raise ValueError(
-                f"{100 * unknown / pieces:.0f} % of the word pieces are unknown to the encoder "
-                f"{self.parts.pretrained.folder.name}; choose one of the texts' language ({mostly(texts) or 'unknown'})"
-            )

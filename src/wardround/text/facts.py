@@ -20,7 +20,7 @@ from pathlib import Path
 
 from wardround.text.document import Document, Entity
 from wardround.text.reading import DataError, Problems, open_text
-from wardround.text.shown import names_of
+from wardround.text.shown import called, names_of
 
 UNRELATED = "NA"
 """The relation of pairs of which the knowledge base knows nothing."""
@@ -65,6 +65,15 @@ def sentence(
     return BagSentence(
         name, text, (relation,), (head, tail), (), source, language, patient=patient, expressed=expressed
     )
+
+
+def of_bag(document: Document, labels: Sequence[str]) -> BagSentence:
+    """The document, if it is of a bag with one of these labels."""
+    if not isinstance(document, BagSentence):
+        raise TypeError('the task "bags" reads corpora of bags, such as "bc5cdr-bags" or "clinic-bags"')
+    if document.labels[0] not in labels:
+        raise ValueError(f"sentence {called(document.id)}: its relation is not among {list(labels)}")
+    return document
 
 
 def number(fact: Fact) -> int:

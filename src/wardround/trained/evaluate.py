@@ -37,6 +37,7 @@ from wardround.text.reading import DataError, Problems, nearest
 from wardround.text.shown import names_of, note_of
 from wardround.text.texts import Texts
 from wardround.trained.model import Part, load_part
+from wardround.trained.source import as_encoded
 
 MADE = {"pairs", "none", "scope", "both_ways", "kb"}
 """Settings that make examples of notes: where the files hold examples already, they say nothing."""
@@ -131,8 +132,9 @@ def _refuse_unknown(part: Part, rename: Mapping[str, str]) -> None:
 def _files(part: Part, path: Path, form: str, options: Options, given: Mapping[str, Any]) -> Files:
     """The files at a path as the view of them that the model's task takes."""
     kind: Any = FILES[part.settings.takes or "labels"]
-    format_ = recognised(path, form, options.encoding)[0][1]
     study = tomllib.loads((part.folder / "study.toml").read_text(encoding="utf-8")).get("corpus", {})
+    options = as_encoded(path, options, [study])
+    format_ = recognised(path, form, options.encoding)[0][1]
     if "kb" in study and format_.ready is None and not given["kb"]:
         remedy = "name their file: kb = …"
         raise DataError(path, None, "the model was trained on notes that were aligned with public facts", remedy)

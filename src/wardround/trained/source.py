@@ -10,7 +10,7 @@ there are such and nobody names others.
 """
 
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -47,6 +47,7 @@ def as_trained(path: Path, options: Options, form: str, models: Iterable[Path]) 
     if not path.is_file():
         return options
     studies = [_corpus(model) for model in models]
+    options = as_encoded(path, options, studies)
     known = _with_text(path, options, form, {_column(study.get("text", "")) for study in studies})
     for meaning in ("id", "source", "patient"):
         kinds = str | int if isinstance(known.text, int) else str  # a number fits any table
@@ -58,6 +59,20 @@ def as_trained(path: Path, options: Options, form: str, models: Iterable[Path]) 
         if [getattr(one, meaning) for one in now] != [getattr(one, meaning) for one in before] and now:
             known = way
     return known
+
+
+def as_encoded(path: Path, options: Options, studies: Iterable[Mapping[str, Any]]) -> Options:
+    """The same options with the encoding of the models' training files, if these here are not UTF-8."""
+    said = {str(study["encoding"]) for study in studies if study.get("encoding")}
+    if options.encoding or len(said) != 1:
+        return options
+    try:
+        for file in files_under(path, "") if path.is_dir() else [path]:
+            for _ in open_text(file):
+                pass
+    except DataError as error:
+        return replace(options, encoding=said.pop()) if error.remedy.startswith("set encoding") else options
+    return options
 
 
 def _looked_at(path: Path, options: Options, form: str) -> list[Document]:

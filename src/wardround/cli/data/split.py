@@ -36,7 +36,8 @@ def command(
     form: str,
 ) -> None:
     """Set documents aside for testing and validation; a patient, or else equal texts, are never on two sides."""
-    from wardround.formats.convert import By, split
+    from wardround.formats.convert import split
+    from wardround.formats.sides import By
 
     if by is not None:
         one_of(by or "?", [one for one in get_args(By) if one], "--by")

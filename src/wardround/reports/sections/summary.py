@@ -121,11 +121,16 @@ def _references(panel: Panel, best: Group, pairs: Sequence[Comparison]) -> list[
 
 
 def _leaked(panel: Panel) -> list[str]:
-    """Test texts that a model may have learnt by heart."""
-    count = max((run.data.leaked for group in panel.groups for run in group.runs if run.data), default=0)
+    """Test texts that a model may have learnt by heart, or was chosen by; and validation texts that chose wrongly."""
+    data = [run.data for group in panel.groups for run in group.runs if run.data]
     remedy = "take them out of either, or set dedupe = true in [corpus] where it has that"
-    words = f"Test examples whose text is also in training: {count:,}. Figures on them are too good; {remedy}."
-    return [words] if count else []
+    kinds = {
+        "leaked": ("Test examples whose text is also in training", "Figures on them are too good"),
+        "test_in_valid": ("Test examples whose text is also in validation", "The round was chosen by them"),
+        "leaked_valid": ("Validation examples whose text is also in training", "They favour what is learnt by heart"),
+    }
+    counts = {kind: max((getattr(one, kind) for one in data), default=0) for kind in kinds}
+    return [f"{what}: {counts[kind]:,}. {why}; {remedy}." for kind, (what, why) in kinds.items() if counts[kind]]
 
 
 def _wrong(panel: Panel) -> list[str]:
