@@ -224,3 +224,11 @@ def test_the_task_binds_to_a_corpus_of_bags() -> None:
     bound = Bags().bind(corpus)
     assert (UNRELATED, "may_cause", "may_treat", "presents_with", "reveals") == bound.labels
     assert {"classes": 5} == bound.sizes()
+
+
+def test_sentences_without_blanks_are_cut_into_characters_unless_an_encoder_cuts_them() -> None:
+    assert {"tokens": "characters"} == Bags().suited("zh", spaced=False)
+    assert ({}, {}, {}) == (
+        Bags().suited("zh", spaced=True), Bags(tokens="words").suited("zh", spaced=False),
+        Bags(model="encoder").suited("zh", spaced=False),
+    )  # fmt: skip

@@ -61,6 +61,31 @@ def test_chinese_by_words_is_refused_with_the_remedy() -> None:
     assert 30 == len(bound(tokens="characters").examples(texts))
 
 
+@pytest.mark.parametrize(
+    ("text", "given", "tokens"),
+    [
+        ("医生咳嗽有{}天了还有发热", {}, "characters"),
+        ("医生 说 咳嗽 有 {} 天 了", {}, None),  # words of a file of tokens
+        ("she has had 咳嗽 for {} days now", {}, None),
+        ("医生咳嗽有{}天了还有发热", {"tokens": "words"}, "words"),
+    ],
+)
+def test_tokens_follow_from_the_texts_where_a_study_leaves_them_open(
+    text: str, given: dict[str, Any], tokens: str | None, tmp_path: Path
+) -> None:
+    """A study of Chinese notes was refused until it said so."""
+    lines = []
+    for n in range(30):
+        start = text.format(n).index("咳嗽")
+        entity = {"id": "T1", "type": "effect", "start": start, "end": start + 2}
+        lines.append(json.dumps({"id": str(n), "text": text.format(n), "entities": [entity]}))
+    (tmp_path / "a.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    corpus = {"format": "jsonl", "train": str(tmp_path / "a.jsonl"), "test": str(tmp_path / "a.jsonl")}
+    task, method = {"name": "tagging", **given}, {"name": "fedavg"}
+    tables = {"name": "a", "rounds": 1, "corpus": corpus, "task": task, "method": method}
+    assert tokens == cells(tables)[0].study.resolved["task"].get("tokens")
+
+
 @pytest.mark.parametrize("cut", ["医生 说 咳嗽 有 {} 天 了", "医 生 说 咳 嗽 有 {} 天 了"])
 def test_chinese_whose_words_have_blanks_between_them_is_tagged_by_words(cut: str, tmp_path: Path) -> None:
     """A file of tokens was refused, though its own words are what tokens = "words" takes."""

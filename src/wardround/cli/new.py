@@ -190,7 +190,7 @@ def _learnt(kind: Any, whole: "list[Survey]") -> dict[str, Any]:
     several = any(survey.labels.total() > survey.documents - survey.unlabelled for survey in whole)
     more: dict[str, Any] = {"several": True} if several and "several" in fields else {}
     chinese = bool(languages) and languages.most_common(1)[0][0] == "zh"
-    by_words = "tokens" in fields and fields["tokens"].default is not None
+    by_words = "tokens" in fields and kind.takes != "labels"
     if (by_words and chinese) or ("tokens" in fields and kind.takes == "labels" and _single(whole[0])):
         more["tokens"] = "characters"
     return more

@@ -15,7 +15,7 @@ from typing import Any
 from wardround.methods import METHODS
 from wardround.study.grid import shown
 from wardround.text.document import Document
-from wardround.text.language import mostly
+from wardround.text.language import UNSPACED, blanks_between_words, mostly
 
 LOOKED_AT = 100
 UNTOLD: dict[str, Any] = {
@@ -32,8 +32,8 @@ def left_open(built: Mapping[str, Any], tables: Mapping[str, Any], *, look: bool
     task: Any = built.get("task")
     given = tables.get("method", {})
     if task is not None:
-        language = language_of(built.get("corpus"), look=look and task.undecided)
-        suits_it = {**task.suited(language), **(UNTOLD if tables.get("privacy", {}).get("dp") else {})}
+        language, spaced = language_of(built.get("corpus"), look=look and task.undecided)
+        suits_it = {**task.suited(language, spaced=spaced), **(UNTOLD if tables.get("privacy", {}).get("dp") else {})}
         open_keys = (key for key, value in suits_it.items() if value is not None and getattr(task, key, "") is None)
         more["task"] = {key: suits_it[key] for key in open_keys}
         task = replace(task, **more["task"]) if more["task"] else task
@@ -81,20 +81,21 @@ def set_apart(built: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[str, 
     return (f"{beside}: {left}; measured together: {measured}",)
 
 
-def language_of(corpus: Any, *, look: bool = True) -> str:
-    """The language that a corpus declares, or that its first texts are in; nothing if neither can be had."""
-    if declared := getattr(corpus, "language", ""):
-        return str(declared)
-    if not look or corpus is None:
-        return ""
+def language_of(corpus: Any, *, look: bool = True) -> tuple[str, bool]:
+    """The language that a corpus declares, or that its first texts are in; and whether blanks stand between words.
+
+    Nothing, and yes, if it cannot be had.
+    """
+    declared = str(getattr(corpus, "language", ""))
+    if not look or corpus is None or (declared and declared not in UNSPACED):
+        return declared, declared not in UNSPACED
     try:
         some = list(islice(_first(corpus), LOOKED_AT))
     except (OSError, ValueError, LookupError):  # whatever is wrong with the files comes up when they are read whole
-        return ""
-    named = {document.language for document in some if document.language}
-    if len(named) == 1:
-        return named.pop()
-    return mostly(document.text for document in some) or (SPACED if some else "")
+        return declared, declared not in UNSPACED
+    named, texts = {document.language for document in some if document.language}, [one.text for one in some]
+    language = declared or (named.pop() if len(named) == 1 else mostly(texts) or (SPACED if some else ""))
+    return language, language not in UNSPACED or blanks_between_words(texts)
 
 
 def _first(corpus: Any) -> Iterator[Document]:

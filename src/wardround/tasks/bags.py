@@ -69,8 +69,8 @@ class Bags(EncoderSettings, TaskSettings):
     """What makes a vector of a sentence: a PCNN over words, or a pretrained encoder."""
     denoiser: Denoiser = "one"
     """What is made of a bag: its surest sentence, the mean of all, attention over them, or each sentence by itself."""
-    tokens: Tokens = "words"
-    """What a sentence is cut into."""
+    tokens: Tokens | None = None
+    """What a sentence is cut into; if not given, words, or characters where no blanks are between them."""
     buckets: Annotated[int, Ge(2)] = 2**14
     """Numbers that words are hashed to, if there are no `vectors`."""
     vectors: str | None = None
@@ -105,6 +105,11 @@ class Bags(EncoderSettings, TaskSettings):
     def restore(self, about: Any) -> "BagsTask":
         """The task of a trained model, which keeps nothing of a text."""
         return replace(replace(self, remember=False).bind(about), candidates=Candidates.of(about))
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the texts decide on the tokens; an encoder has its own."""
+        return self.tokens is None and self.model != "encoder"
 
     @property
     def training(self) -> Mapping[str, Mapping[str, Any]]:
@@ -151,7 +156,7 @@ class BagsTask(ByBags, BoundTask):
 
     @cached_property
     def _segmenter(self) -> Segmenter:
-        return segmenter_for(self.settings.tokens)
+        return segmenter_for(self.settings.tokens or "words")
 
     def examples(self, texts: Texts) -> BagExamples:
         """A site's sentences as numbers, grouped."""
@@ -172,7 +177,7 @@ class BagsTask(ByBags, BoundTask):
             if self.settings.model == "encoder":
                 self.parts.refuse(written)
             else:
-                self.words.refuse(written, self._segmenter, self.settings.tokens)
+                self.words.refuse(written, self._segmenter, self.settings.tokens or "words")
 
     def _numbers(self, rows: Sequence[BagSentence]) -> Numbers:
         places = {label: index for index, label in enumerate(self.labels)}

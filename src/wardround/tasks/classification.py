@@ -134,7 +134,7 @@ class Classification(EncoderSettings, TaskSettings):
         """Whether the model adds up words: it has no features then, and no classifier over them."""
         return self.model == "logistic" and not self.vectors
 
-    def suited(self, language: str) -> dict[str, Any]:
+    def suited(self, language: str, *, spaced: bool = True) -> dict[str, Any]:  # noqa: ARG002 -- characters either way
         """What suits texts of this language, where a study leaves it open; nothing about tokens if it is not known."""
         return {} if self.model == "encoder" else suited(self, language)
 

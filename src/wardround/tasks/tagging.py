@@ -88,8 +88,8 @@ class Tagging(EncoderSettings, TaskSettings):
     """The entity types of the study; without them, those of the corpus."""
     rename: dict[str, str] | None = None
     """From a type in the corpus to one of the study's; an empty name leaves its entities out."""
-    tokens: Unit = "words"
-    """What a sentence is cut into; Chinese takes characters."""
+    tokens: Unit | None = None
+    """What a sentence is cut into; if not given, words, or characters where no blanks are between them."""
     vectors: str | None = None
     """A file of word vectors: .npz, GloVe or word2vec text; without one, words are hashed and trained."""
     train_vectors: bool = False
@@ -228,7 +228,7 @@ class TaggingTask(ByOwnTags, EntitiesTask):
         return sentences
 
     def _tokenised(self, document: Document, problems: Problems) -> Iterator[Sentence]:
-        yield from tokenised(document, problems, unit=self.settings.tokens, longest=self.settings.longest)
+        yield from tokenised(document, problems, unit=self.settings.tokens or "words", longest=self.settings.longest)
 
     def examples(self, texts: Texts) -> Any:
         """A site's sentences as numbers."""
@@ -248,7 +248,7 @@ class TaggingTask(ByOwnTags, EntitiesTask):
     def refuse(self, texts: Iterable[Texts]) -> None:
         """Raise an error if words of these texts, cut like this, would be whole clauses, or most are unknown."""
         for some in texts:
-            self.sources.refuse(some.documents, self.settings.tokens)
+            self.sources.refuse(some.documents, self.settings.tokens or "words")
 
     def survey(self, texts: Texts, problems: Problems) -> dict[str, int]:
         """How many entities of each type there are, for the description of the data; oddities are noted."""

@@ -62,7 +62,7 @@ class TaskSettings(ABC):
     @property
     def undecided(self) -> bool:
         """Whether the language of the texts decides on something that the study leaves open."""
-        return False
+        return getattr(self, "tokens", "") is None
 
     @abstractmethod
     def bind(self, corpus: Any) -> "BoundTask":
@@ -72,9 +72,9 @@ class TaskSettings(ABC):
         """The task of a trained model; `about` has what `BoundTask.answers` has told, as attributes."""
         return self.bind(about)
 
-    def suited(self, language: str) -> dict[str, Any]:  # noqa: ARG002 -- for those whom it concerns
-        """What suits texts of this language (empty if not known), where a study leaves it open."""
-        return {}
+    def suited(self, language: str, *, spaced: bool = True) -> dict[str, Any]:  # noqa: ARG002 -- of classification
+        """What suits texts of this language (empty if not known), blanks between words or not, where it is open."""
+        return {} if spaced or not self.undecided else {"tokens": "characters"}
 
     def files(self) -> dict[str, Path]:
         """By setting, the file or the encoder's folder that it names, and that a model's folder needs a copy of."""
