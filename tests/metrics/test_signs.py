@@ -75,6 +75,13 @@ def test_signs_are_read_off_the_counts(
     assert expected == signs(TASK, counts(answers, loss), before)
 
 
+@pytest.mark.parametrize(("accuracy", "expected"), [(0.63, [ABOVE]), (0.5, [WORSE])])
+def test_below_always_yes_in_f1_and_above_it_in_accuracy_is_no_collapse(accuracy: float, expected: list[str]) -> None:
+    constant = {"positive_f1": 0.69, "accuracy": 0.53, "loss": 0.69}
+    task = SimpleNamespace(metrics=lambda figures: figures, constant=lambda _: constant)
+    assert expected == signs(task, {"positive_f1": 0.63, "accuracy": accuracy, "loss": 1.04})  # type: ignore[dict-item]  # figures, for counts
+
+
 def test_a_loss_of_all_classes_is_not_held_against_a_constant_of_those_that_sites_told() -> None:
     told = counts([0, 0, 0, 1, 1, 0], 5.0)
     assert [ABOVE] == signs(TASK, told)

@@ -3,10 +3,10 @@
     signs(task, counts, losses)     # ["one class predicted"]
 
 A *collapsed* model has learnt nothing that its figures could mean: it answers the same class to everything, finds no
-entity, its loss is not a number, or it is no better than a constant answer by its first figure and, where a constant
-answer has a loss, worse by that. Such a run is never the best of a table. A loss that rises, or lies above a constant
-answer's while the figures are good, is a warning: the model is too sure of itself, and a lower rate or fewer rounds
-would serve it.
+entity, its loss is not a number, or it is no better than a constant answer by its first figure and by accuracy and,
+where a constant answer has a loss, worse by that. Such a run is never the best of a table. A loss that rises, or lies
+above a constant answer's while the figures are good, is a warning: the model is too sure of itself, and a lower rate or
+fewer rounds would serve it.
 """
 
 import math
@@ -45,8 +45,9 @@ def signs(task: Any, numbers: Mapping[str, Tensor], before: Sequence[float] = ()
         return [NOT_FINITE]
     wrong = [ONE_CLASS] if _one_class(numbers) else [NOTHING] if _nothing(numbers) else []
     if constant := constant_figures(task, numbers):
-        first = next(iter(figures))
-        no_better, unknown = figures[first] <= constant.get(first, -math.inf), math.isnan(constant["loss"])
+        asked = (next(iter(figures)), "accuracy")  # always yes has a high F1 of yes, and is right by half
+        no_better = all(figures[name] <= constant.get(name, -math.inf) for name in asked if name in figures)
+        unknown = math.isnan(constant["loss"])
         if no_better and (unknown or loss > constant["loss"]):
             wrong += [WORSE] * (NOTHING not in wrong)
         elif loss > constant["loss"] and not _untold(numbers):
