@@ -58,7 +58,7 @@ def site_guards(settings: SiteSettings, study: Study, mark: str, run: str, data:
     """The guards of one run of a study at this site, on the data with this fingerprint."""
     # A coordinator that gave runs of two studies one name would have both under one noise, if it were not the study's.
     source = Source(key_of(own_secret(settings.folder), data, mark), hidden=True)
-    return Guards(Terms.of(study), mark, study.name, run[:16], source, lambda _: budget_journal(settings))
+    return Guards(Terms.of(study), mark, study.name, run[:16], source, lambda _: budget_journal(settings), data[:16])
 
 
 def greet(guards: Guards, name: str, data: SiteData) -> str:
@@ -111,6 +111,11 @@ def unfit(settings: SiteSettings, study: Study, task: Any, data: SiteData) -> li
     if study.dp is None:
         return []
     leaks = list(refused(study, task, simulated=False))
+    if settings.data.get("dedupe"):
+        leaks.append(
+            "privacy.dp: with dedupe in [data], a note to test on decides whether another's is trained on; take the "
+            "repeated texts out of the files, and dedupe out of site.toml"
+        )
     return leaks or list(misfits(Terms.of(study), {settings.name: cast("Units", data.units).count}))
 
 

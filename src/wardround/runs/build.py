@@ -146,8 +146,8 @@ def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: Sequenc
 
 def _held(study: Study, sites: Sites) -> Sites:
     """The sites with what the study sets aside for validation."""
-    chosen = study.validation
-    return sites if chosen is None else validated(sites, chosen.share, chosen.by, study.seed)
+    chosen, each = study.validation, study.dp is not None and study.dp.evaluation == "noised"
+    return sites if chosen is None else validated(sites, chosen.share, chosen.by, study.seed, each=each)
 
 
 def _unproven(study: Study, sites: Sites) -> Iterator[str]:
