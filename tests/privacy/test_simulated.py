@@ -27,6 +27,7 @@ from wardround.runs.loop import run
 from wardround.runs.protocol import rehearsal
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
+from wardround.tasks.features import FeaturesTask
 from wardround.trained.about import ModelError
 from wardround.trained.assemble import assembled_run
 
@@ -288,6 +289,15 @@ def test_a_method_of_ones_own_must_say_what_its_replies_are_made_of(tmp_path: Pa
     whole = {"name": "s", "rounds": 1, "method": {"name": "own_method:Own"}, "task": {"name": "features"}}
     study = cells({**whole, "corpus": ROWS, "privacy": {"dp": DP}}, folder=tmp_path)[0].study
     assert "say beyond_training" in problems(study, tmp_path)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_model_with_batch_statistics_is_refused_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    norm = torch.nn.BatchNorm1d(6, track_running_stats=kept)
+    monkeypatch.setattr(FeaturesTask, "model", lambda _: torch.nn.Sequential(norm, torch.nn.Linear(6, 3)))
+    assert "use layer normalisation" in problems(study_of(), tmp_path)
 
 
 def test_a_bench_refuses_batch_statistics() -> None:
