@@ -28,6 +28,7 @@ from wardround.methods.fedavg import Update
 from wardround.methods.feded import Vote
 from wardround.privacy.journal import BudgetJournal
 from wardround.runs.files import read_journal
+from wardround.runs.wire import WIRE
 from wardround.study.settings import StudyError
 
 
@@ -51,6 +52,18 @@ def test_a_run_is_written_down_at_each_site_and_a_second_one_is_refused_when_the
     cost = re.search(r"spent in all: ε = (3\.\d+) of 5, δ = 0.001 of 0.01; left: ε = (1\.\d+), δ = 0.009", words)
     assert cost, words
     assert 5.0 == pytest.approx(float(cost[1]) + float(cost[2]), abs=2e-3)
+
+
+def test_numbers_with_noise_are_called_so(notes: Path) -> None:
+    study, said = study_of(), list[str]()
+    with Exchange(notes, study, SITES, DATA, CONSENT, exchanges=50) as exchange:
+        submit(study, notes / "run", exchange.over, wait=1.0, say=said.append)
+    assert any(
+        re.fullmatch(r"site-0: ready, up to about \d+ patients to train on, counted with noise", one) for one in said
+    )
+    wire = {row.field: row.reveals for row in WIRE.read(notes / "run") or ()}
+    assert "about how many patients the site has to train on, counted with noise" in wire["weight"]
+    assert "about how many of the site's examples the model got right" in wire["numbers"]
 
 
 def test_the_run_goes_on_without_the_site_whose_budget_ends(notes: Path) -> None:
