@@ -185,7 +185,10 @@ class UnitsPart:
         return score_parts(bench.model, slopes, *self.taken()) if slopes and loss == self.task.loss else None
 
     def by_one_pass(self, bench: "Bench", loss: Loss) -> list[Layered] | None:
-        """The same from one backward pass."""
+        """The same from one backward pass; None where a task says that a weight is used behind its module's back."""
+        # Bags of one sentence have nothing to attend to, so that comparing both ways on them would show nothing.
+        if getattr(self.task, "reuses_weights", False):
+            return None
         return unit_parts(bench.model, loss, *self.taken())
 
     def loop(self, bench: "Bench", loss: Loss, limit: float) -> Tensor:
