@@ -10,7 +10,7 @@ from loopback import ask, first_weights, put, site_folder
 from patient_notes import CONSENT, DATA, SITES, budget, fault, spent, study_of, write, write_notes
 from wardround.consortium.approval import approve
 from wardround.consortium.check import checked
-from wardround.consortium.private_site import JOURNAL
+from wardround.consortium.private_site import JOURNAL, SECRET
 from wardround.consortium.site_process import SiteProcess
 from wardround.core.codec import decode
 from wardround.core.exchange import EVALUATION
@@ -18,7 +18,7 @@ from wardround.core.method import Exam, Global
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import Update
 from wardround.privacy.journal import BudgetJournal
-from wardround.study.load import Study
+from wardround.study.load import Study, cells
 
 
 @pytest.fixture
@@ -45,6 +45,7 @@ def test_other_patients_behind_the_same_notes_are_other_data(notes: Path) -> Non
     """Else one question would have two answers under one noise, for one price, and their difference none."""
     study = study_of()
     place = site_folder(notes, "site-0", study, *budget(50.0), data=DATA, exchanges=50, restarts=9)
+    (place / SECRET).write_bytes(bytes(32))  # the same chance whenever this is run
     weights = first_weights(study, notes, SITES)
     first = change(SiteProcess(place), study, weights)
     write(place, "train", 0, 60, patients=15)
@@ -52,6 +53,28 @@ def test_other_patients_behind_the_same_notes_are_other_data(notes: Path) -> Non
     approve(place, study)
     second = change(SiteProcess(place), study, weights, run="1" * 16)
     assert 0.6 > likeness(first, second)
+    assert 2 == len({line["key"] for line in spent(place)})
+
+
+def test_other_word_vectors_are_another_question(notes: Path) -> None:
+    """A study may well ask a hospital for a "corrected" file."""
+    words = ["rash", "causes", "stops", *map(str, range(9))]
+
+    def put_vectors(folder: Path, size: float) -> None:
+        rows = (f"{word} {size * (at % 5 - 2)} {size * (at % 3)} {size * at}\n" for at, word in enumerate(words))
+        (folder / "vectors.txt").write_text("".join(rows), encoding="utf-8")
+
+    for folder in (notes, notes / "site-0"):
+        put_vectors(folder, 0.1)
+    task = {"name": "classification", "tokens": "words", "class_weights": "none", "vectors": "vectors.txt"}
+    study = cells({**study_of().resolved, "task": task}, folder=notes)[0].study
+    place = site_folder(notes, "site-0", study, *budget(50.0), data=DATA, exchanges=50)
+    (place / SECRET).write_bytes(bytes(32))  # the same chance whenever this is run
+    weights = first_weights(study, notes, SITES)
+    first = change(SiteProcess(place), study, weights)
+    put_vectors(place, 0.12)
+    second = change(SiteProcess(place), study, weights, resumed=[0])
+    assert 0.9 > likeness(first, second)
     assert 2 == len({line["key"] for line in spent(place)})
 
 
@@ -95,6 +118,7 @@ def test_another_question_has_noise_of_its_own_and_a_price(notes: Path) -> None:
     """Another run, round or model under the same noise would tell of the notes without any."""
     study = study_of(rounds=4, dp={"epsilon": 4.0, "delta": 1e-3, "unit": "example"})
     place = site_folder(notes, "site-0", study, *budget(50.0), data=DATA, exchanges=50, restarts=9)
+    (place / SECRET).write_bytes(bytes(32))  # the same chance whenever this is run
     first = first_weights(study, notes, SITES)
     moved = first + Weights({name: torch.full_like(value, 1e-5) for name, value in first.items()})
     site = SiteProcess(place)
