@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from loopback import Exchange, ask, first_weights, put, site_folder
+from patient_notes import CONSENT, DATA, SITES, budget, fault, spent, study_of, write, write_notes
 from wardround.cli.app import app
 from wardround.consortium.approval import approve
 from wardround.consortium.check import checked
@@ -27,63 +28,13 @@ from wardround.methods.fedavg import Update
 from wardround.methods.feded import Vote
 from wardround.privacy.journal import BudgetJournal
 from wardround.runs.files import read_journal
-from wardround.study.load import Study, cells
+from wardround.runs.wire import WIRE
 from wardround.study.settings import StudyError
-
-SITES = ("site-0", "site-1")
-DATA = ('format = "csv"', 'train = "train.csv"', 'test = "test.csv"')
-CONSENT = ("[consent]", "smallest_count = 0", "least_examples = 0")
-
-
-def budget(epsilon: float, delta: float = 1e-2) -> tuple[str, ...]:
-    return (*CONSENT, "[budget]", f"epsilon = {epsilon}", f"delta = {delta}")
-
-
-def study_of(
-    *,
-    rounds: int = 2,
-    seed: int = 0,
-    dp: dict[str, Any] | None = None,
-    method: dict[str, Any] | None = None,
-    model: dict[str, Any] | None = None,
-    public: dict[str, Any] | None = None,
-    **privacy: Any,
-) -> Study:
-    tables = {
-        "name": "s", "rounds": rounds, "seed": seed, "method": method or {"name": "fedavg", "lr": 0.5, "batch": 10},
-        "corpus": {"format": "csv", "train": "x", "test": "x", "labels": ["causes", "stops"]},
-        "task": {"name": "classification", "tokens": "words", "buckets": 50, "class_weights": "none", **(model or {})},
-        "evaluation": {"every": rounds}, "sites": {"quorum": 1},
-    }  # fmt: skip
-    tables |= {"public": public} if public else {}
-    terms = {"epsilon": 4.0, "delta": 1e-3, "unit": "patient"} if dp is None else dp
-    return cells({**tables, "privacy": {"dp": terms, **privacy}} if terms else tables)[0].study
-
-
-def write(folder: Path, split: str, first: int, count: int, patients: int = 20) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    labels = ("causes", "stops")
-    rows = "".join(
-        f"rash {n % 9} {labels[n % 2]},{labels[n % 2]},{split}{n % patients}\n" for n in range(first, first + count)
-    )
-    (folder / f"{split}.csv").write_text(f"text,label,patient\n{rows}", encoding="utf-8")
 
 
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
-    for name, first in zip(SITES, (0, 1000), strict=True):
-        write(tmp_path / name, "train", first, 60)
-        write(tmp_path / name, "test", first + 100, 20)
-    return tmp_path
-
-
-def spent(folder: Path) -> list[dict[str, Any]]:
-    return list(lines(folder / JOURNAL))
-
-
-def fault(site: SiteProcess, study: Study, **changes: Any) -> str | None:
-    head, data = ask(study, Global(first_weights(study, site.folder, SITES)), **changes)
-    return put(site, head, data)[0].get("fault")
+    return write_notes(tmp_path)
 
 
 def test_a_run_is_written_down_at_each_site_and_a_second_one_is_refused_when_the_budget_is_spent(notes: Path) -> None:
@@ -101,6 +52,18 @@ def test_a_run_is_written_down_at_each_site_and_a_second_one_is_refused_when_the
     cost = re.search(r"spent in all: ε = (3\.\d+) of 5, δ = 0.001 of 0.01; left: ε = (1\.\d+), δ = 0.009", words)
     assert cost, words
     assert 5.0 == pytest.approx(float(cost[1]) + float(cost[2]), abs=2e-3)
+
+
+def test_numbers_with_noise_are_called_so(notes: Path) -> None:
+    study, said = study_of(), list[str]()
+    with Exchange(notes, study, SITES, DATA, CONSENT, exchanges=50) as exchange:
+        submit(study, notes / "run", exchange.over, wait=1.0, say=said.append)
+    assert any(
+        re.fullmatch(r"site-0: ready, up to about \d+ patients to train on, counted with noise", one) for one in said
+    )
+    wire = {row.field: row.reveals for row in WIRE.read(notes / "run") or ()}
+    assert "about how many patients the site has to train on, counted with noise" in wire["weight"]
+    assert "about how many of the site's examples the model got right" in wire["numbers"]
 
 
 def test_the_run_goes_on_without_the_site_whose_budget_ends(notes: Path) -> None:
@@ -338,7 +301,7 @@ def test_the_number_of_patients_that_is_told_before_a_run_is_paid_for_once_in_a_
 def test_a_site_whose_budget_is_spent_says_so_before_a_run_begins(notes: Path) -> None:
     study = study_of(dp={"epsilon": 4.0, "delta": 1e-3, "unit": "example"})
     place = site_folder(notes, "site-0", study, *budget(4.5), data=DATA, exchanges=50)
-    (place / SECRET).write_bytes(bytes([1]) * 32)  # the noisy number of units, and so a cost, depends on it
+    (place / SECRET).write_bytes(bytes([2]) * 32)  # the noisy number of units, and so a cost, depends on it
     assert not [one for one in checked(place, study, online=False) if one.what == "budget"]
     hello = {**ask(study, Global(first_weights(study, notes, SITES)))[0], "hello": True, "rounds": 2}
     spend_before(place / JOURNAL)

@@ -150,6 +150,29 @@ def test_a_weight_that_is_used_behind_its_modules_back_is_noticed(tmp_path: Path
     assert Trust.of(bench).way(bench, bound.loss, part, 0.1) is None
 
 
+def test_attention_is_left_to_the_loop_even_if_the_first_bags_have_a_sentence_each(tmp_path: Path) -> None:
+    task = {"name": "bags", "denoiser": "attention", "buckets": 64, "embedding": 6, "filters": 5, "position": 2}
+    bench, bound, train = opened(task, {**MODELS["bags"][1], "sentences": 200}, tmp_path)
+    single = [row for row in range(len(train)) if len(bound.batch(train, torch.tensor([row])).owner) == 1]
+    part = part_of(bound, train, [torch.tensor([row]) for row in single[:4]])
+    assert Trust.of(bench).way(bench, bound.loss, part, 0.1) is None
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_units_that_a_loss_mixes_are_noticed_even_if_one_was_drawn_alone_first(tmp_path: Path, alone: bool) -> None:
+    """Of one unit, both ways say the same; trusted for all, one of many would move the sum by several limits."""
+    bench, task, train = opened(*MODELS["rows"], tmp_path)
+
+    def loss(model: torch.nn.Module, batch: Any) -> torch.Tensor:
+        inputs = batch.inputs - batch.inputs.mean(0)
+        return torch.nn.functional.cross_entropy(model(inputs), batch.labels)
+
+    if alone:
+        assert Trust.of(bench).way(bench, loss, part_of(task, train, [torch.tensor([0])]), 0.1) is None
+    part = part_of(task, train, [torch.tensor([row]) for row in range(6)])
+    assert Trust.of(bench).way(bench, loss, part, 0.1) is None
+
+
 def test_words_weighed_by_documents_are_left_to_the_loop(tmp_path: Path) -> None:
     """A pull towards 0 is in every unit's gradient, and in no module's output; privacy.dp refuses it."""
     bench, task, train = opened({**BAG, "weighting": "documents"}, CLINIC, tmp_path)

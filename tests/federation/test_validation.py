@@ -46,6 +46,18 @@ def test_a_share_of_the_documents_is_drawn_by_the_seed_whatever_their_order() ->
     assert {d.id for d in valid} != {d.id for d in sides(examples, 0.1, seed=1)[1]}
 
 
+def test_drawn_each_by_itself_one_more_document_moves_no_other() -> None:
+    """Under differential privacy: by a quota, one patient more is seen in who else is trained on."""
+    moved = {"quota": 0, "each": 0}
+    for count in range(20, 60):
+        fewer, more = spread(count, 3), spread(count + 1, 3)
+        for way in moved:
+            before, after = (drawn(examples, 0.2, "document", 0, each=way == "each") for examples in (fewer, more))
+            moved[way] += int((before != after[:count]).sum())
+    assert (True, 0) == (moved["quota"] > 0, moved["each"])
+    assert 8 == pytest.approx(drawn(spread(40, 3), 0.2, "document", 0, each=True).sum(), abs=5)
+
+
 def test_equal_texts_and_the_pairs_of_a_note_stay_together() -> None:
     examples = texts(*((f"n{at}", f"text {at // 2}", "x") for at in range(40)))
     train, valid = sides(examples, 0.25)

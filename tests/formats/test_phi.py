@@ -38,6 +38,12 @@ from wardround.formats.phi import DATE, MAIL, NAME, NUMBER, TELEPHONE, looks_lik
         ("ratio 1.5.2, T4 N1, 45/50/60, dose 2024 mg", []),
         ("患者男，45岁，血压120/80mmHg，体温36.5度，月经规律", []),
         ("110105194912310021", []),
+        ("seen on 3/5, DATE: 12/24, since 5/3.", [DATE, DATE, DATE]),
+        ("power 3/5 in the arm, on 3/4 of a pill, on 120/80, on 45/50, 4/5 of them", []),
+        ("call 555-0134", [TELEPHONE]),
+        ("200-1000 mg, 250-1225 units, 500-6000", []),
+        ("SEEN BY DR SMITH AND MRS A. O'NEIL", [NAME, NAME]),
+        ("MR IMAGING IN MS PATIENTS", []),
         ("943 476 5910", [TELEPHONE]),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import oracle
-from wardround.metrics.entities import DEFINITIONS, entity_counts, entity_layout, entity_metrics
+from wardround.metrics.entities import DEFINITIONS, entity_classes, entity_counts, entity_layout, entity_metrics
 from wardround.text.tags import spans
 
 TYPES = ["DRUG", "ADE", "DISEASE"]
@@ -54,6 +54,14 @@ def test_counts_have_the_declared_layout_and_no_sentence_gives_no_figure() -> No
     counts = entity_counts([], 2, 0, torch.tensor(0.0))
     assert {name: tuple(tensor.shape) for name, tensor in counts.items()} == entity_layout(2).shapes
     assert {} == entity_metrics(counts, ["a", "b"])
+
+
+def test_counts_with_noise_make_no_share_of_more_than_all() -> None:
+    counts = {name: torch.full(shape, 2.0) for name, shape in entity_layout(1).shapes.items()}
+    noisy = {**counts, "predicted": torch.tensor([1.0]), "true": torch.tensor([1.0])}
+    figures = entity_metrics(noisy, ["a"])
+    assert {1.0} == {figures[name] for name in ("precision", "recall", "f1", "relaxed_precision", "relaxed_f1[a]")}
+    assert (0.0, 0.0) == tuple(float(entity_classes(noisy)[name]) for name in ("false_alarms", "misses"))
 
 
 def test_every_overall_figure_is_defined() -> None:

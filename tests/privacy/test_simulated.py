@@ -27,6 +27,7 @@ from wardround.runs.loop import run
 from wardround.runs.protocol import rehearsal
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
+from wardround.tasks.features import FeaturesTask
 from wardround.trained.about import ModelError
 from wardround.trained.assemble import assembled_run
 
@@ -290,6 +291,15 @@ def test_a_method_of_ones_own_must_say_what_its_replies_are_made_of(tmp_path: Pa
     assert "say beyond_training" in problems(study, tmp_path)
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_model_with_batch_statistics_is_refused_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    norm = torch.nn.BatchNorm1d(6, track_running_stats=kept)
+    monkeypatch.setattr(FeaturesTask, "model", lambda _: torch.nn.Sequential(norm, torch.nn.Linear(6, 3)))
+    assert "use layer normalisation" in problems(study_of(), tmp_path)
+
+
 def test_a_bench_refuses_batch_statistics() -> None:
     with pytest.raises(ValueError, match="use layer normalisation"):
         Bench(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)))
@@ -349,3 +359,52 @@ def test_nobody_is_both_tested_and_validated_on_where_patients_are_protected(tmp
     study = study_of(dp, corpus=corpus, task=task, method={"batch": 5}, evaluation={"splits": ["test", "valid"]})
     assert "1 patients of" in problems(study, tmp_path / "run")
     assert "have notes both to test and to valid on" in problems(study, tmp_path / "run")
+
+
+@pytest.mark.parametrize("evaluation", ["noised", "outside"])
+def test_whom_a_protected_site_validates_on_does_not_depend_on_who_else_is_there(
+    tmp_path: Path, evaluation: str
+) -> None:
+    """Where validation notes are not protected either, as many as the share says are set aside."""
+    dp = {**DP, "unit": "patient", "evaluation": evaluation}
+    corpus, sizes = own_files(tmp_path), {}
+    for patients in range(10, 21):
+        rows = "".join(f"rash {n},{'ab'[n % 2]},train{n % patients}\n" for n in range(3 * patients))
+        (tmp_path / "train.csv").write_text("text,label,patient\n" + rows, encoding="utf-8")
+        study = study_of(
+            dp, {"batch": 5}, corpus={**corpus, "valid": ""}, task={"name": "classification", "class_weights": "none"},
+            validation={"share": 0.2, "by": "patient"}, evaluation={"splits": ["valid"]},
+        )  # fmt: skip
+        valid: Any = build(study, tmp_path / str(patients)).raw.valid  # type: ignore[union-attr]
+        sizes[patients] = {document.patient for document in valid("all").documents}
+    grown = [sizes[patients + 1] - {f"train{patients}"} == sizes[patients] for patients in range(10, 20)]
+    assert all(grown) == (evaluation == "noised")
+
+
+def test_a_share_of_the_rows_is_refused_since_one_more_decides_about_all_others(tmp_path: Path) -> None:
+    assert "one example more decides which of the others are trained on" in problems(
+        study_of(sites={"share": 0.5}), tmp_path
+    )
+
+
+TORN = {
+    "an id": ('{"id": "n1", "text": "a rash", "labels": ["a"]}', '{"id": "n1", "text": "a cough", "labels": ["a"]}'),
+    "its text, where it has no id": ('{"text": "a rash", "labels": ["a"]}', '{"text": "a rash", "labels": ["a"]}'),
+    "": ('{"text": "a rash", "labels": ["a"]}', '{"text": "a cough", "labels": ["a"]}'),
+}
+
+
+@pytest.mark.parametrize("by", TORN)
+def test_no_document_is_both_trained_and_tested_on_where_documents_are_protected(tmp_path: Path, by: str) -> None:
+    for split, row in zip(("train", "test"), TORN[by], strict=True):
+        (tmp_path / split).mkdir()
+        others = [f'{{"id": "{split}{n}", "text": "ache {split}{n}", "labels": ["{"ab"[n % 2]}"]}}' for n in range(20)]
+        (tmp_path / split / "notes.jsonl").write_text("\n".join([row, *others]), encoding="utf-8")
+    files = {split: str(tmp_path / split / "notes.jsonl") for split in ("train", "test")}
+    dp, task = {**DP, "unit": "document"}, {"name": "classification", "class_weights": "none", "buckets": 50}
+    study = study_of(dp, {"batch": 5}, corpus={"format": "jsonl", "language": "en", **files}, task=task)
+    if by:
+        found = problems(study, tmp_path / "run")
+        assert "1 documents of all are, by their ids, both to train and to test on" in found
+    else:
+        build(study, tmp_path / "run")

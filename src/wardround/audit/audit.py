@@ -89,7 +89,7 @@ def audited(
             if changes := given_up(study, variant):
                 without[label] = changes
         as_it_is = cells({**tables, "privacy": privacy} if privacy else tables, where=study.name)[0].study
-        leaves = rows(exchanged((make or build)(as_it_is, folder / "leaves"), 1))
+        leaves = rows(exchanged((make or build)(as_it_is, folder / "leaves"), 1), as_it_is.dp)
     on = tuple(
         label for label, asked in PROTECTIONS.items() if label != OFF and asked and asked.keys() <= privacy.keys()
     )

@@ -36,7 +36,7 @@ def command(
         )
         return
     table = Table(*HEADER, box=None)
-    listed = rows(rehearsed(chosen))
+    listed = rows(rehearsed(chosen), chosen.dp)
     for row in listed:
         table.add_row(*row.columns)
     wide().print(table)

@@ -143,7 +143,7 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[In
         built = build_at_site(study, folder, [settings.name], parts, settings.device)
         data = built.sites.open(settings.name)
     except (ValueError, LookupError, OSError) as error:  # a word-vector file or an encoder that is not here, say
-        yield Inspection("task", f"{error}; files that a study names are looked for in {folder}", good=False)
+        yield _unready(folder, error)
         return
     if encoder := study.task.files().get("encoder"):
         yield Inspection("encoder", f"{encoder} is here, and can be read")
@@ -158,6 +158,14 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[In
     for what, have, need in (("disk", free, 10 * size + ROOM), ("memory", memory, 10 * size + ROOM)):
         room = f"{have / 1e9:.1f} GB free, {need / 1e9:.1f} GB needed"
         yield Inspection(what, room if have >= need else f"{room}; make room", good=have >= need)
+
+
+def _unready(folder: Path, error: Exception) -> Inspection:
+    """Why the site's examples cannot be had as the study takes them."""
+    words = str(error).replace("in [corpus]", "in [data] of site.toml")
+    if words.startswith("privacy.dp"):
+        return Inspection("privacy", words, good=False)
+    return Inspection("task", f"{words}; files that a study names are looked for in {folder}", good=False)
 
 
 def _protected(settings: SiteSettings, study: Study, task: Any, data: SiteData) -> Iterator[Inspection]:

@@ -8,7 +8,9 @@ study without `[privacy.dp]`, whose cost nobody could count. The noise comes fro
 the site and is drawn from the operating system; losing it costs nothing but that an answer cannot be given twice.
 """
 
+import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -57,8 +59,18 @@ def noted_budget(folder: Path) -> str:
 def site_guards(settings: SiteSettings, study: Study, mark: str, run: str, data: str) -> Guards:
     """The guards of one run of a study at this site, on the data with this fingerprint."""
     # A coordinator that gave runs of two studies one name would have both under one noise, if it were not the study's.
-    source = Source(key_of(own_secret(settings.folder), data, mark), hidden=True)
-    return Guards(Terms.of(study), mark, study.name, run[:16], source, lambda _: budget_journal(settings))
+    # A site that is talked into another file of word vectors would answer the same question from them under it, too.
+    source = Source(key_of(own_secret(settings.folder), data, mark, *_read_beside(study)), hidden=True)
+    return Guards(Terms.of(study), mark, study.name, run[:16], source, lambda _: budget_journal(settings), data[:16])
+
+
+def _read_beside(study: Study) -> Iterator[bytes]:
+    """What stands for each file that the study's task reads here besides the notes: word vectors, an encoder's."""
+    for path in study.task.files().values():
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file():
+                with file.open("rb") as whole:
+                    yield hashlib.file_digest(whole, "sha256").digest()
 
 
 def greet(guards: Guards, name: str, data: SiteData) -> str:
@@ -111,6 +123,11 @@ def unfit(settings: SiteSettings, study: Study, task: Any, data: SiteData) -> li
     if study.dp is None:
         return []
     leaks = list(refused(study, task, simulated=False))
+    if settings.data.get("dedupe"):
+        leaks.append(
+            "privacy.dp: with dedupe in [data], a note to test on decides whether another's is trained on; take the "
+            "repeated texts out of the files, and dedupe out of site.toml"
+        )
     return leaks or list(misfits(Terms.of(study), {settings.name: cast("Units", data.units).count}))
 
 

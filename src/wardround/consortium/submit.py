@@ -298,7 +298,7 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
             ready = len(states) - len(missing)
             if not missing:
                 say(f"all {ready} sites are ready")
-                _introduce(states, over, rest, say)
+                _introduce(study, states, over, rest, say)
                 return ready
             reasons = "; ".join(f"{name}: {why}" for name, why in missing.items())
             refused = [name for name, why in missing.items() if why and why.code == "refused"]
@@ -309,7 +309,7 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
             # A site that refuses will not change its mind by being waited for, unless it is needed.
             if ready >= quorum and (time.monotonic() >= end or len(refused) == len(missing)):
                 say(f"going on with {ready} of {len(states)} sites, the quorum is {quorum}")
-                _introduce(states, over, rest, say)
+                _introduce(study, states, over, rest, say)
                 return ready
             if ready < quorum and began + over.patience <= time.monotonic() < end:
                 short()
@@ -323,11 +323,14 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
         remote.close()
 
 
-def _introduce(states: Mapping[str, Fault | None], over: Consortium, rest: int, say: Say) -> None:
+def _introduce(study: Study, states: Mapping[str, Fault | None], over: Consortium, rest: int, say: Say) -> None:
     """Say of each site how much it has at most, how it is, and whether its approval will do for the rest of rounds."""
     for name, why in states.items():
-        sizes = [f"{most:,} {split}" for split, most in over.declared.get(name, {}).items()]
-        say(f"{name}: {why or 'ready'}" + (f", at most {' and '.join(sizes)} examples" if sizes else ""))
+        declared = over.declared.get(name, {})
+        sizes = f", at most {' and '.join(f'{most:,} {split}' for split, most in declared.items())} examples"
+        if study.dp:
+            sizes = f", up to about {declared.get('train', 0):,} {study.dp.unit}s to train on, counted with noise"
+        say(f"{name}: {why or 'ready'}" + sizes * bool(declared))
         if why is None and (left := over.left.get(name, rest)) < rest:
             spent = "is spent: it repeats what it has answered, and no more"
             words = f"has {left} answer{'s' * (left > 1)} left" if left else spent

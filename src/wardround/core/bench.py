@@ -36,6 +36,22 @@ def belongs(name: str, modules: Sequence[str]) -> bool:
     return "all" in modules or any(name == module or name.startswith(f"{module}.") for module in modules)
 
 
+def statistics(model: nn.Module, *, apart: bool = False) -> str | None:
+    """Why a model's statistics of batches are in the way: if it keeps them, or where units are taken `apart`."""
+    parts = [*model.modules()]
+    if any(getattr(part, "track_running_stats", False) for part in parts):
+        return (
+            "the model keeps running statistics (batch normalisation), which are no weights and would pass from site "
+            "to site; use layer normalisation"
+        )
+    if apart and any(isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d) for part in parts):
+        return (
+            "privacy.dp: the model normalises by the batch, so that what is learnt of one depends on who else is in "
+            "it; use layer normalisation"
+        )
+    return None
+
+
 class Bench:
     """The process's one model of a task, its weights and gradients in a buffer each: measured, shared, private ones."""
 
@@ -45,11 +61,8 @@ class Bench:
         self, model: nn.Module, private: tuple[str, ...] = (), device: Device = CPU, measured: Sequence[str] = ()
     ) -> None:
         self.model = device.lend(model)
-        if any(getattr(part, "track_running_stats", False) for part in model.modules()):
-            raise ValueError(
-                "the model keeps running statistics (batch normalisation), which are no weights and would pass from "
-                "site to site; use layer normalisation"
-            )
+        if why := statistics(model):
+            raise ValueError(why)
         trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
         parameters = dict(sorted(trained.items(), key=lambda item: belongs(item[0], private)))  # stable
         whole = Layout((name, tuple(p.shape)) for name, p in parameters.items())

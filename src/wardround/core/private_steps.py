@@ -185,7 +185,10 @@ class UnitsPart:
         return score_parts(bench.model, slopes, *self.taken()) if slopes and loss == self.task.loss else None
 
     def by_one_pass(self, bench: "Bench", loss: Loss) -> list[Layered] | None:
-        """The same from one backward pass."""
+        """The same from one backward pass; None where a task says that a weight is used behind its module's back."""
+        # Bags of one sentence have nothing to attend to, so that comparing both ways on them would show nothing.
+        if getattr(self.task, "reuses_weights", False):
+            return None
         return unit_parts(bench.model, loss, *self.taken())
 
     def loop(self, bench: "Bench", loss: Loss, limit: float) -> Tensor:
@@ -225,6 +228,8 @@ class Trust:
         """The quickest way in which the model's gradients may be had at once."""
         name = getattr(loss, "__qualname__", "") or repr(loss)
         if name not in self._known:
+            if part.drawn.shape[0] < 2:  # one alone cannot show whether a model, or a loss, mixes what is in a batch
+                return None
             ways, few = (UnitsPart.by_scores, UnitsPart.by_one_pass), part.first(FEW)
             self._known[name] = next((way for way in ways if self._agrees(way, bench, loss, few, limit)), None)
         return self._known[name]

@@ -3,9 +3,11 @@
     units = units_of("patient", "north", {"train": train, "test": test}, task)
 
 A patient's rows are clipped together, so all must say whose they are; and nobody's are in training and in the test, for
-the budget of one part would then be spent on another's patients.
+the budget of one part would then be spent on another's patients. The same holds of documents, by their ids; one that
+has none is called after its file and line (`text.shown.unnamed`), and is another's only if it reads the same.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import combinations
@@ -18,8 +20,11 @@ from torch import Tensor
 from wardround.core.task import Examples, Units
 from wardround.federation.partition import Raw
 from wardround.federation.validation import documents_of
+from wardround.text.pairs import note_of_pair
+from wardround.text.reading import digest
 
 Unit = Literal["example", "document", "patient"]
+MADE_UP = re.compile(r"\.\w+:\d+(\.\d+)?$")  # the end of an id that is a file and a line
 
 
 def units_of(unit: Unit, site: str, splits: Mapping[str, Raw], task: Any) -> Units:
@@ -29,6 +34,11 @@ def units_of(unit: Unit, site: str, splits: Mapping[str, Raw], task: Any) -> Uni
         raise ValueError(
             f"privacy.dp: {both} patients of {site} have notes both to {one} and to {other} on; split by "
             "patient (wardround data split --by patient, or validation.by = 'patient')"
+        )
+    for (one, other), both in documents_on_two_sides(splits).items() if unit == "document" else ():
+        raise ValueError(
+            f"privacy.dp: {both} documents of {site} are, by their ids, both to {one} and to {other} on; keep each on "
+            "one side (wardround data split), or give those that only share an id other ones"
         )
     train = splits["train"]
     rows = [torch.tensor([row]) for row in range(len(task.examples(train)))] if unit == "example" else _rows(
@@ -63,13 +73,25 @@ def owners(unit: Unit, site: str, split: str, raw: Raw) -> Sequence[str]:
 
 def patients_on_two_sides(splits: Mapping[str, Raw]) -> dict[tuple[str, str], int]:
     """How many of a site's patients are in two of its splits, by these, where there are any."""
-    patients = {
+    names = {
         split: {document.patient for document in getattr(raw, "documents", ()) if document.patient}
         for split, raw in splits.items()
     }
-    return {
-        (one, other): len(both) for one, other in combinations(patients, 2) if (both := patients[one] & patients[other])
-    }
+    return _on_two_sides(names)
+
+
+def documents_on_two_sides(splits: Mapping[str, Raw]) -> dict[tuple[str, str], int]:
+    """The same of documents, by their ids; where these are made up, one that reads the same."""
+    names: dict[str, set[str]] = {split: set() for split in splits}
+    for split, raw in splits.items():
+        for document in getattr(raw, "documents", ()):
+            name = note_of_pair(document)
+            names[split].add(f"{name} {digest(document.text).hex()}" if MADE_UP.search(name) else name)
+    return _on_two_sides(names)
+
+
+def _on_two_sides(names: Mapping[str, set[str]]) -> dict[tuple[str, str], int]:
+    return {(one, other): len(both) for one, other in combinations(names, 2) if (both := names[one] & names[other])}
 
 
 def _rows(names: Iterable[str]) -> list[Tensor]:

@@ -12,6 +12,8 @@ Rules of this file:
    pair here must not have been answered there.
 4. A site that is too small for the share has no validation example and trains on all; others choose for it. Where no
    site has any, that is an error.
+5. Under differential privacy each patient (document, source) is drawn by itself (`each`): by a quota, one patient more
+   would move another to the other side, and so be seen on both.
 """
 
 import hashlib
@@ -29,14 +31,14 @@ from wardround.text.pairs import note_of_pair
 By = Literal["document", "source", "patient", "within"]
 
 
-def validated(sites: Sites, share: float | None, by: By, seed: int) -> Sites:
+def validated(sites: Sites, share: float | None, by: By, seed: int, *, each: bool = False) -> Sites:
     """The sites with validation examples: their own, or a share of those that they would train on, or none."""
     if sites.valid is not None:
         return sites
 
     def held(name: str) -> npt.NDArray[np.bool_]:
         train = sites.raw(name)[0]
-        return np.zeros(len(train), dtype=bool) if share is None else drawn(train, share, by, seed)
+        return np.zeros(len(train), dtype=bool) if share is None else drawn(train, share, by, seed, each=each)
 
     def opened(name: str) -> Both:
         train, test = sites.raw(name)
@@ -48,14 +50,19 @@ def validated(sites: Sites, share: float | None, by: By, seed: int) -> Sites:
     return replace(sites, opened=opened, split=None, tried=tried)
 
 
-def drawn(examples: Raw, share: float, by: By, seed: int) -> npt.NDArray[np.bool_]:
-    """Whether each example is set aside: a share of what must stay whole, whatever the order of the examples."""
+def drawn(examples: Raw, share: float, by: By, seed: int, *, each: bool = False) -> npt.NDArray[np.bool_]:
+    """Whether each example is set aside: a share of what must stay whole, whatever the order of the examples.
+
+    With `each`, each by itself: about the share, and nobody's side depends on who else is there.
+    """
     if (pairs := getattr(examples, "wholes", None)) is not None:
         if by != "document":
             raise ValueError(f"validation.by = {by!r}: of bags whole pairs are drawn; leave `by` out")
         return np.array([_chance(pair, seed) < share for pair in pairs], dtype=bool)
     homes = _named(examples, "source") if by == "within" else [""] * len(examples)
     units = _named(examples, by) if by in ("source", "patient") else documents_of(examples)
+    if each:
+        return np.array([_chance(unit, seed) < share for unit in units], dtype=bool)
     members: dict[str, set[str]] = {}
     for home, unit in zip(homes, units, strict=True):
         members.setdefault(home, set()).add(unit)

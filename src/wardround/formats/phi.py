@@ -20,6 +20,8 @@ SURNAMES = (
     "付方白邹孟熊秦邱江尹薛闫段雷侯龙史陶黎贺顾毛郝龚邵万钱严覃武戴莫孔向汤"
 )
 TITLES, PART = "Mr|Mrs|Ms|Miss|Mx|Dr|Prof|Professor|Sister|Nurse", "[A-Z][A-Za-z'’-]+"
+WHEN = "on|since|until|dated?|admitted|discharged|seen|born|DOB"  # what stands before a day; else 3/5 is a strength
+DOSE = "(?:m|µ|k)?(?:c?g|l|iu|units)"
 DAY = r"(?:3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?"
 NOT_BEFORE, NOT_AFTER = "(?<![A-Za-z0-9_.])", "(?![A-Za-z0-9_])"  # Chinese characters have no blanks between
 PLAIN = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}  # full-width letters, digits and signs
@@ -59,6 +61,11 @@ def _british(match: re.Match[str]) -> bool:
 def _capital(match: re.Match[str]) -> bool:
     """Whether the month is written as a name, or a year says that it is one: one may 3 times a day."""
     return any(letter.isupper() for letter in match[0]) or bool(re.search(r"\d{4}$", match[0]))
+
+
+def _uneven(match: re.Match[str]) -> bool:
+    """Whether it is no range of doses, such as 200-1000: these are round."""
+    return any(int(number) % 50 for number in match[0].split("-"))
 
 
 def _any(_: re.Match[str]) -> bool:
@@ -102,9 +109,11 @@ RULES: tuple[tuple[str, "re.Pattern[str]", Callable[[re.Match[str]], bool]], ...
         ),
         _any,
     ),
+    (TELEPHONE, _rule(rf"(?<![A-Za-z0-9_.-])[2-9]\d{{2}}-\d{{4}}(?![A-Za-z0-9_-]| ?{DOSE}\b)"), _uneven),
     (DATE, _rule(rf"{NOT_BEFORE}(?:19|20)\d\d([-/.])\d{{1,2}}\1\d{{1,2}}(?:T[\d:.Z+-]+)?{NOT_AFTER}"), _written),
     (DATE, _rule(rf"{NOT_BEFORE}(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]){NOT_AFTER}"), _any),
     (DATE, _rule(rf"{NOT_BEFORE}\d{{1,2}}([-/.])\d{{1,2}}\1(?:(?:19|20)\d\d|\d\d){NOT_AFTER}"), _day),
+    (DATE, _rule(rf"\b(?:{WHEN}):? \d{{1,2}}/\d{{1,2}}(?![A-Za-z0-9_/%-]|\.\d| ?(?:of|to|tab|pill|dose)\b)"), _day),
     (DATE, _rule(rf"{NOT_BEFORE}{DAY}(?: of)?[ -](?:{MONTHS})\.?(?:,?[ -](?:19|20)?\d\d)?{NOT_AFTER}"), _capital),
     (DATE, _rule(rf"\b(?:{MONTHS})\.? {DAY}(?:,? (?:19|20)\d\d)?{NOT_AFTER}"), _capital),
     (DATE, _rule(rf"\b(?:{MONTHS})\.?,? (?:19|20)\d\d{NOT_AFTER}"), _capital),
@@ -112,6 +121,7 @@ RULES: tuple[tuple[str, "re.Pattern[str]", Callable[[re.Match[str]], bool]], ...
     (DATE, _rule(r"(?:(?:19|20)\d\d\s*年\s*)?(?:1[0-2]|0?[1-9])\s*月\s*(?:3[01]|[12]\d|0?[1-9])\s*[日号]"), _any),
     (DATE, _rule(r"(?:19|20)\d\d\s*年\s*(?:1[0-2]|0?[1-9])\s*月"), _any),
     (NAME, re.compile(rf"\b(?:{TITLES})\b\.? (?:[A-Z]\.? )*{PART}(?: {PART})?"), _any),
+    (NAME, re.compile(r"\b(?:DR|MRS|MISS|PROF)\b\.? (?:[A-Z]\.? )*[A-Z][A-Z'’-]{2,}\b"), _any),  # MR, MS: findings
     (NAME, re.compile(rf"\b(?:[Pp]atient|[Nn]ame|NAME|PATIENT)(?: name)?: *{PART},? [A-Z][A-Za-z'’-]*"), _any),
     (NAME, re.compile(rf"\b[Nn]ame is {PART} {PART}"), _any),
     (NAME, re.compile(rf"(?:姓名|患者|病人)\s*[:：]\s*(?:{COMPOUND}|[{SURNAMES}])[\u4e00-\u9fff]{{1,2}}"), _any),

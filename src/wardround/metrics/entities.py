@@ -75,8 +75,8 @@ def entity_classes(counts: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Hits, false alarms and misses of each type, strictly, and the confusion where it was counted."""
     apart = {
         "hits": counts["strict_true"],
-        "false_alarms": counts["predicted"] - counts["strict_predicted"],
-        "misses": counts["true"] - counts["strict_true"],
+        "false_alarms": (counts["predicted"] - counts["strict_predicted"]).clamp(min=0),
+        "misses": (counts["true"] - counts["strict_true"]).clamp(min=0),
     }
     return {**apart, "confusion": counts["confusion"]} if "confusion" in counts else apart
 
@@ -98,8 +98,9 @@ def entity_metrics(counts: Mapping[str, Tensor], types: Sequence[str]) -> dict[s
 def _figures(counts: Mapping[str, float]) -> dict[str, float]:
     figures: dict[str, float] = {}
     for prefix, how in (("", "strict"), ("relaxed_", "relaxed")):
-        precision = counts[f"{how}_predicted"] / counts["predicted"] if counts["predicted"] else 0.0
-        recall = counts[f"{how}_true"] / counts["true"] if counts["true"] else 0.0
+        # Counts with noise (privacy.dp) may have more right than there are.
+        precision = min(counts[f"{how}_predicted"] / counts["predicted"], 1.0) if counts["predicted"] else 0.0
+        recall = min(counts[f"{how}_true"] / counts["true"], 1.0) if counts["true"] else 0.0
         both = precision + recall
         figures[f"{prefix}f1"] = 2 * precision * recall / both if both else 0.0
         figures[f"{prefix}precision"], figures[f"{prefix}recall"] = precision, recall

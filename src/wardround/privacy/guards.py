@@ -104,6 +104,8 @@ class Guards:
     source: Source
     journal: Callable[[str], BudgetJournal]
     """The journal of a site, by its name."""
+    data: str = ""
+    """What stands for a real site's data."""
 
     def __call__(self, site: Site) -> Guard | None:
         """The guard of this exchange; at the coordinator's desk, which has public examples alone, there is none."""
@@ -146,6 +148,7 @@ class Guards:
         dp, size = self.terms.dp, self.terms.size_cost
         return Entry(
             self.study[:16], self.name, self.run, key, look, planned, dp.epsilon, dp.delta, size, dp.unit,
+            self.data,
         )  # fmt: skip
 
     def plan(self, name: str, units: Units) -> Plan:

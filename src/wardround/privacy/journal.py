@@ -9,7 +9,8 @@ Rules of this file:
    told by its key, which stands for study, run, data, round, step, message, and what the site recalled for it. The
    noisy number of units is the same in all runs of a study on the same data, and is paid for with the first of them.
 3. Training, test and validation notes are different patients': a run costs what the dearest of the three costs. Runs
-   and studies add up, ε and δ each (basic composition), since the same patients are in all of them.
+   and studies add up, ε and δ each (basic composition), since the same patients are in all of them. A run goes
+   on with the notes that it began with: of others, some may have been trained on before, and would be tested on now.
 4. The file is a chain (`layers.ledger`): a line that was changed or taken out of its middle stops all spending, and so
    does an end that was cut off, which the site's ledger has noted with every answer (`noted`).
 5. What a site has forgotten, because it was put back from a copy, counts as spent whole, and its run is over here.
@@ -75,6 +76,8 @@ class Entry:
     size: float
     """What the noisy number of units costs."""
     unit: str
+    data: str = ""
+    """What stands for the data that are looked at; nothing in a simulation, whose data stay."""
 
 
 @dataclass
@@ -87,6 +90,8 @@ class SpentRun:
     """What it costs at most."""
     delta: float
     size: float
+    data: str = ""
+    """What stands for the data that it has looked at."""
     keys: set[str] = field(default_factory=set)
     looks: dict[str, Counter[tuple[float, float, int]]] = field(default_factory=dict)
     """By kind, how often with which noise, rate and steps."""
@@ -139,6 +144,8 @@ class BudgetJournal:
             return
         if known is not None and known.over:
             raise Overspent(f"{entry.name}: the site was put back from a copy while this ran, so it counts as spent")
+        if known is not None and known.data != entry.data:
+            raise Overspent(f"{entry.name}: the notes are others than those that this run began with; begin a new one")
         if (known.had(entry.look.kind) if known else 0) >= entry.planned:
             raise Overspent(f"{entry.name}: it was planned with {entry.planned} looks of this kind, and has had them")
         look, line = entry.look, _line(entry)
@@ -220,6 +227,7 @@ def _line(entry: Entry) -> dict[str, Any]:
         "time": datetime.now(UTC).isoformat(timespec="seconds"), "study": entry.study, "name": entry.name,
         "run": entry.run, "key": entry.key, "kind": look.kind, "noise": look.noise, "rate": look.rate,
         "steps": look.steps, "unit": entry.unit, "epsilon": entry.epsilon, "delta": entry.delta, "size": entry.size,
+        "data": entry.data,
     }  # fmt: skip
 
 
@@ -230,7 +238,14 @@ def _add(runs: dict[tuple[str, str], SpentRun], line: Mapping[str, Any]) -> None
 
 def _with(spent: SpentRun | None, line: Mapping[str, Any]) -> SpentRun:
     """What a run has had once this line counts."""
-    words = (str(line["name"]), str(line["unit"]), line["epsilon"], line["delta"], line["size"])
+    words = (
+        str(line["name"]),
+        str(line["unit"]),
+        line["epsilon"],
+        line["delta"],
+        line["size"],
+        str(line.get("data", "")),
+    )
     kinds = {kind: Counter(had) for kind, had in spent.looks.items()} if spent else {}
     if line["kind"] == FORGOTTEN:
         return SpentRun(*words, spent.keys if spent else set(), kinds, over=True)

@@ -35,6 +35,11 @@ def refused(study: Study, task: Any, *, simulated: bool) -> Iterator[str]:
             "privacy.dp: evaluation.splits has 'train', whose counts would tell of the notes that training protects; "
             "take it out"
         )
+    if study.sites.share < 1:
+        yield (
+            f"privacy.dp: sites.share draws as many rows as there are, so that one {dp.unit} more decides which of the "
+            "others are trained on; take it out"
+        )
     if not simulated and dp.evaluation == "outside":
         yield 'privacy.dp.evaluation = "outside" leaves test notes without protection; at real sites it is "noised"'
     if study.device not in (None, "cpu") or study.precision == "bf16":

@@ -14,7 +14,7 @@ from typing import cast
 import numpy as np
 import torch
 
-from wardround.core.bench import belongs
+from wardround.core.bench import belongs, statistics
 from wardround.core.cohort import Cohort, Engine, Seen
 from wardround.core.device import CPU, Device, tried
 from wardround.core.exchange import Exchange, seeded
@@ -147,8 +147,8 @@ def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: Sequenc
 
 def _held(study: Study, sites: Sites) -> Sites:
     """The sites with what the study sets aside for validation."""
-    chosen = study.validation
-    return sites if chosen is None else validated(sites, chosen.share, chosen.by, study.seed)
+    chosen, each = study.validation, study.dp is not None and study.dp.evaluation == "noised"
+    return sites if chosen is None else validated(sites, chosen.share, chosen.by, study.seed, each=each)
 
 
 def _unproven(study: Study, sites: Sites) -> Iterator[str]:
@@ -269,6 +269,8 @@ def _assembled(
         model = task.model()
     except (ValueError, OSError) as error:  # a file of vectors or an encoder's folder that is not there, or not one
         raise StudyError(study.name, [str(error)]) from None
+    if why := statistics(model, apart=study.dp is not None):
+        raise StudyError(study.name, [why])
     parts = [name for name, _ in model.named_children()]
     if unknown := [name for name in private if name not in (*parts, "all")]:
         near = nearest(unknown[0], parts)

@@ -10,6 +10,10 @@ from wardround.core.cohort import Seen
 from wardround.core.record import TOGETHER, Message, reveals_of
 from wardround.core.weights import Weights
 from wardround.runs.wire import WireRow
+from wardround.study.outline import DPTable
+
+SIZE, COUNTED = "how many training examples the site has", "how many of the site's examples"
+"""What messages say of themselves where noise is another matter."""
 
 
 class FirstOfEach(list[Seen]):
@@ -21,8 +25,8 @@ class FirstOfEach(list[Seen]):
             super().append(seen)
 
 
-def rows(seen: Iterable[Seen]) -> tuple[WireRow, ...]:
-    """One row per field of each kind of message, in the order of the exchanges."""
+def rows(seen: Iterable[Seen], dp: DPTable | None = None) -> tuple[WireRow, ...]:
+    """One row per field of each kind of message, in the order of the exchanges; under `dp` counts have noise."""
     listed: dict[tuple[str, ...], WireRow] = {}
     for exchange in seen:
         sight: Literal["each", "sum", "masked"] = "each" if exchange.verb == "ask" else "sum"
@@ -36,7 +40,13 @@ def rows(seen: Iterable[Seen]) -> tuple[WireRow, ...]:
             *_fields(exchange.step, exchange.reply, "from site", sight),
         ):
             listed.setdefault((row.step, row.direction, row.message, row.field, row.seen), row)
-    return tuple(listed.values())
+    return tuple(listed.values() if dp is None else (_noisy(row, dp.unit) for row in listed.values()))
+
+
+def _noisy(row: WireRow, unit: str) -> WireRow:
+    """A row whose counts have noise, and are of units."""
+    size = row.reveals.replace(SIZE, f"about how many {unit}s the site has to train on, counted with noise")
+    return row.model_copy(update={"reveals": size.replace(COUNTED, f"about {COUNTED}")})
 
 
 def _fields(

@@ -258,7 +258,7 @@ class _Loop:
         if self.progress:
             self.progress(line)
         if self.rounds.watch is not None and line.metrics:  # a round and an evaluation show every kind of message
-            WIRE.write(self.out, rows(self.rounds.watch))
+            WIRE.write(self.out, rows(self.rounds.watch, self.study.dp))
             self.rounds.watch = None
         return state
 

@@ -34,6 +34,11 @@ class ByBags:
 
     settings: Any
 
+    @property
+    def reuses_weights(self) -> bool:
+        """Whether the classifier's weights also choose among sentences: units' gradients are then had one by one."""
+        return self.settings.denoiser in ("attention", "relation-attention")
+
     def unprotected(self, unit: str, *, counted: bool, private: tuple[str, ...]) -> Iterator[str]:  # noqa: ARG002
         """Sentences can be clipped by whose they are, bags cannot."""
         if unit != "example" and self.settings.denoiser != "none":

@@ -36,7 +36,8 @@ def show_leaving(folder: Path, study: Study) -> None:
     seen = leaving(folder, settings, study)
     table = Table(*(name for name in HEADER if name != "direction"), box=None)
     expected = expected_exchanges(study, examples, sites)
-    listed = rows({one.step: one for one in seen}.values() if expected.own else seen)  # as most rounds have it
+    shown = {one.step: one for one in seen}.values() if expected.own else seen  # as most rounds have it
+    listed = rows(shown, study.dp)
     for row in listed:
         if row.direction == "from site":
             table.add_row(row.columns[0], *row.columns[2:])
