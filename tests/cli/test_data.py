@@ -334,6 +334,25 @@ def test_short_dialogues_are_drawn_from_all_together_so_that_the_share_is_the_sh
     assert "documents in out: train.jsonl 240, test.jsonl 60" == ended.out.splitlines()[0]
 
 
+@pytest.mark.parametrize(("sources", "each", "test", "valid"), [(12, 1, 2, 1), (20, 2, 8, 4), (2, 2, 2, 0)])
+def test_sources_of_a_note_or_two_are_drawn_from_too(
+    sources: int, each: int, test: int, valid: int, tmp_path: Path
+) -> None:
+    """Twelve sources of one note gave nothing to test on, and twenty of two gave half."""
+    rows = [
+        {"id": f"{at}-{n}", "text": f"Note {at} {n}.", "source": f"ward {at}"}
+        for at in range(sources)
+        for n in range(each)
+    ]
+    (tmp_path / "notes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    more = ("--valid", "0.1") if valid else ()
+    ended = cli("data", "split", "notes.jsonl", "out", "--test", "0.2", *more, cwd=tmp_path)
+    assert 0 == ended.code, ended.err
+    for side, count in (("test", test), ("valid", valid)):
+        path = tmp_path / "out" / f"{side}.jsonl"
+        assert count == (len(path.read_text().splitlines()) if path.exists() else 0)
+
+
 def test_texts_that_differ_by_blanks_and_capitals_are_on_one_side(tmp_path: Path) -> None:
     """They were called leaks by `data check` right after `data split` had put them there."""
     notes(tmp_path, [text for at in range(40) for text in (f"Note {at}.", f"NOTE  {at}.")])

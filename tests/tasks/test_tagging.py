@@ -65,13 +65,13 @@ def test_chinese_by_words_is_refused_with_the_remedy() -> None:
     ("text", "given", "tokens"),
     [
         ("医生咳嗽有{}天了还有发热", {}, "characters"),
-        ("医生 说 咳嗽 有 {} 天 了", {}, None),  # words of a file of tokens
-        ("she has had 咳嗽 for {} days now", {}, None),
+        ("医生 说 咳嗽 有 {} 天 了", {}, "words"),  # those of a file of tokens
+        ("she has had 咳嗽 for {} days now", {}, "words"),
         ("医生咳嗽有{}天了还有发热", {"tokens": "words"}, "words"),
     ],
 )
 def test_tokens_follow_from_the_texts_where_a_study_leaves_them_open(
-    text: str, given: dict[str, Any], tokens: str | None, tmp_path: Path
+    text: str, given: dict[str, Any], tokens: str, tmp_path: Path
 ) -> None:
     """A study of Chinese notes was refused until it said so."""
     lines = []
@@ -83,7 +83,10 @@ def test_tokens_follow_from_the_texts_where_a_study_leaves_them_open(
     corpus = {"format": "jsonl", "train": str(tmp_path / "a.jsonl"), "test": str(tmp_path / "a.jsonl")}
     task, method = {"name": "tagging", **given}, {"name": "fedavg"}
     tables = {"name": "a", "rounds": 1, "corpus": corpus, "task": task, "method": method}
-    assert tokens == cells(tables)[0].study.resolved["task"].get("tokens")
+    assert tokens == cells(tables)[0].study.resolved["task"]["tokens"]
+    corpus["language"] = "zh"  # declared, it decides for whoever has the texts and whoever has not
+    (tmp_path / "a.jsonl").unlink()
+    assert given.get("tokens", "characters") == cells(tables)[0].study.resolved["task"]["tokens"]
 
 
 @pytest.mark.parametrize("cut", ["医生 说 咳嗽 有 {} 天 了", "医 生 说 咳 嗽 有 {} 天 了"])

@@ -227,9 +227,9 @@ class Trust:
     def way(self, bench: "Bench", loss: Loss, part: UnitsPart, limit: float) -> Way | None:
         """The quickest way in which the model's gradients may be had at once."""
         name = getattr(loss, "__qualname__", "") or repr(loss)
+        if part.drawn.shape[0] < 2:  # one alone cannot show whether a model, or a loss, mixes what is in a batch;
+            return None  # and whether others came before it must not change its bits
         if name not in self._known:
-            if part.drawn.shape[0] < 2:  # one alone cannot show whether a model, or a loss, mixes what is in a batch
-                return None
             ways, few = (UnitsPart.by_scores, UnitsPart.by_one_pass), part.first(FEW)
             self._known[name] = next((way for way in ways if self._agrees(way, bench, loss, few, limit)), None)
         return self._known[name]

@@ -3,10 +3,10 @@
     sides = Sides.of(documents, "", {"test": 0.2}, seed=0)
     sides.of_document(placed)            # "train" or "test"
 
-What stays whole is a *unit*: a patient, a source, or all documents whose texts are nearly equal. Of each source as many
-are drawn as come nearest to the share of its documents, and one at least of two. Where there are many sources,
-and more than units to draw (dialogues of three lines), they are drawn from all together: one of each would be far more
-than the share. The seed decides, and not the order of the documents. Of each unit a digest is held, no text.
+What stays whole is a *unit*: a patient, a source, or all documents whose texts are nearly equal. Of each source about
+the share of its documents is drawn, and one unit at least of two. Sources of one unit are drawn from together, and so
+are all if they are many and small (dialogues of three lines): one of each would be far more than the share. The seed
+decides, and not the order of the documents. Of each unit a digest is held, no text.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from wardround.text.document import Placed
 from wardround.text.reading import DataError, digest, near_digest
 
 By = Literal["text", "source", "patient", ""]
-FEW = 20  # sources, which may be hospitals however small they are
+FEW = 5  # sources, which may be hospitals however small they are
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,10 @@ def _drawn(
     homes: Mapping[bytes, str], sizes: Mapping[bytes, int], shares: Mapping[str, float], seed: int
 ) -> dict[bytes, str]:
     """By unit, the side that it is drawn for."""
-    if len({*homes.values()}) > max(FEW, min(shares.values()) * len(homes)):
+    alone = {home for home, count in Counter(homes.values()).items() if count == 1}
+    if len({*homes.values()} - alone) > max(FEW, min(shares.values()) * len(homes)):
         homes = dict.fromkeys(homes, "")
+    homes = {unit: "" if home in alone else home for unit, home in homes.items()}
     units: dict[str, list[bytes]] = {}
     for unit in sorted(homes, key=lambda unit: _chance(unit, seed)):
         units.setdefault(homes[unit], []).append(unit)

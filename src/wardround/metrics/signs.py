@@ -56,7 +56,8 @@ def signs(task: Any, numbers: Mapping[str, Tensor], before: Sequence[float] = ()
     rising = len(losses) > RISES and all(one < other for one, other in pairwise(losses))
     if rising and loss > RISEN * min(*before, loss):
         wrong.append(RISING)
-    if collapsed(wrong) and before and abs(loss - before[0]) < MOVED * abs(before[0]):
+    far = bool(constant) and loss > RISEN * constant["loss"]  # it has moved before the first evaluation
+    if collapsed(wrong) and before and not far and abs(loss - before[0]) < MOVED * abs(before[0]):
         wrong.append(STILL)
     return wrong
 

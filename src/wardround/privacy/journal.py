@@ -145,7 +145,12 @@ class BudgetJournal:
         if known is not None and known.over:
             raise Overspent(f"{entry.name}: the site was put back from a copy while this ran, so it counts as spent")
         if known is not None and known.data != entry.data:
-            raise Overspent(f"{entry.name}: the notes are others than those that this run began with; begin a new one")
+            why = (
+                "the notes are others than those that this run began with"
+                if known.data
+                else "it began before an upgrade"
+            )
+            raise Overspent(f"{entry.name}: {why}; begin a new one")
         if (known.had(entry.look.kind) if known else 0) >= entry.planned:
             raise Overspent(f"{entry.name}: it was planned with {entry.planned} looks of this kind, and has had them")
         look, line = entry.look, _line(entry)

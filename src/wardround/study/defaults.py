@@ -84,17 +84,17 @@ def set_apart(built: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[str, 
 def language_of(corpus: Any, *, look: bool = True) -> tuple[str, bool]:
     """The language that a corpus declares, or that its first texts are in; and whether blanks stand between words.
 
-    Nothing, and yes, if it cannot be had.
+    Nothing, and yes, if it cannot be had. What is declared decides: not everybody who reads a study has the texts.
     """
     declared = str(getattr(corpus, "language", ""))
-    if not look or corpus is None or (declared and declared not in UNSPACED):
+    if declared or not look or corpus is None:
         return declared, declared not in UNSPACED
     try:
         some = list(islice(_first(corpus), LOOKED_AT))
     except (OSError, ValueError, LookupError):  # whatever is wrong with the files comes up when they are read whole
-        return declared, declared not in UNSPACED
+        return "", True
     named, texts = {document.language for document in some if document.language}, [one.text for one in some]
-    language = declared or (named.pop() if len(named) == 1 else mostly(texts) or (SPACED if some else ""))
+    language = named.pop() if len(named) == 1 else mostly(texts) or (SPACED if some else "")
     return language, language not in UNSPACED or blanks_between_words(texts)
 
 

@@ -19,6 +19,8 @@ HIDDEN = ("name", "folder")
 def homes(section: str, key: str, tables: Mapping[str, Any]) -> list[str]:
     """The other tables that have this key, as this study's tables are named; what it has no table of counts, too."""
     places = {table: place for table, (_, place) in TABLES.items() if table not in (*NOT_A_STUDY, section or TOP)}
+    if key in (*HIDDEN, *TABLES):  # a table is no key of another
+        places.pop(TOP, None)
     mine = [table for table, place in places.items() if key not in HIDDEN and key in _keys(table, place, tables)]
     return ["at the top of the file, above all tables" if table == TOP else f"in [{table}]" for table in mine]
 

@@ -74,7 +74,7 @@ class TaskSettings(ABC):
 
     def suited(self, language: str, *, spaced: bool = True) -> dict[str, Any]:  # noqa: ARG002 -- of classification
         """What suits texts of this language (empty if not known), blanks between words or not, where it is open."""
-        return {} if spaced or not self.undecided else {"tokens": "characters"}
+        return {"tokens": "words" if spaced else "characters"} if self.undecided else {}
 
     def files(self) -> dict[str, Path]:
         """By setting, the file or the encoder's folder that it names, and that a model's folder needs a copy of."""

@@ -28,6 +28,7 @@ TWICE = ("csv", "label-studio", "omop", "tsv")  # formats whose readers look at 
 EXPORTS = ("bioc", "bioc-json", "doccano", "fhir", "jsonl", "label-studio", "pubtator")  # which no note looks like
 LOOKED_AT = 20  # documents
 BARE = "note without .ann, skipped"
+BEGINNING = 8192  # bytes
 
 
 def read_texts(path: Path, problems: Problems, options: Options, form: str = "") -> Iterator[Placed]:
@@ -67,12 +68,18 @@ def as_encoded(path: Path, options: Options, studies: Iterable[Mapping[str, Any]
     if options.encoding or len(said) != 1:
         return options
     try:
-        for file in files_under(path, "") if path.is_dir() else [path]:
+        for file in filter(_written, files_under(path, "")) if path.is_dir() else [path]:
             for _ in open_text(file):
                 pass
     except DataError as error:
         return replace(options, encoding=said.pop()) if error.remedy.startswith("set encoding") else options
     return options
+
+
+def _written(file: Path) -> bool:
+    """Whether a file of a folder may hold text: a picture beside the notes says nothing about their encoding."""
+    with file.open("rb") as opened:
+        return b"\0" not in opened.read(BEGINNING)
 
 
 def _looked_at(path: Path, options: Options, form: str) -> list[Document]:
