@@ -141,6 +141,12 @@ def replaced(old: str, new: str) -> Callable[[Path], None]:
 
 
 FUNCTION = '@misc = "spacy.levenshtein_compare.v1"'
+BY_REFERENCE = """[components.entity_ruler.other]
+matcher = ${theirs}
+
+[theirs]
+@misc = "theirs.v1"
+"""
 
 
 @pytest.mark.parametrize(
@@ -155,6 +161,10 @@ FUNCTION = '@misc = "spacy.levenshtein_compare.v1"'
         (replaced('factory = "entity_ruler"', 'factory = "wardround"'), "config.cfg: a part that is none of attr"),
         (replaced('factory = "entity_ruler"', 'source = "elsewhere"'), "config.cfg: a part that is none of attr"),
         (replaced(FUNCTION, '@misc = "theirs.v1"'), "config.cfg: a function of @misc that is not spaCy's own"),
+        (
+            replaced(f"[components.entity_ruler.matcher_fuzzy_compare]\n{FUNCTION}", BY_REFERENCE),
+            "config.cfg: a function of @misc that is not spaCy's own",
+        ),
         (replaced(FUNCTION, '@layers = "spacy.TorchBiLSTMEncoder.v1"'), "config.cfg: a function of @layers"),
         (
             replaced("before_creation = null", 'before_creation = {"@callbacks":"spacy.models_with_nvtx_range.v1"}'),
