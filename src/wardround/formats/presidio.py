@@ -1,6 +1,6 @@
 """Names and more by Presidio and a spaCy model on this machine: `wardround data check --phi --phi-model FOLDER`.
 
-    finder = presidio(Path("en_core_web_md-3.8.0"))
+    finder = presidio(Path("models/english"))
     [(kind, start, end), …] = finder("Anna Bell rang from 020 7946 0958")
 
 The only file that imports Presidio, an extra. Nothing is downloaded and nothing asked of the network: the model is a
@@ -48,7 +48,7 @@ PARTS = (
 OWN = re.compile(r"spacy(-legacy)?\.(?!Torch)[\w.]+")  # what a part is made of; torch's weights may be pickles
 CODE = frozenset({".py", ".pyc", ".so", ".pyd", ".pkl", ".pickle", ".joblib", ".pt", ".pth"})
 PIECE = 100_000  # characters; spaCy takes a million, and memory by length
-OTHER = "name a model made of spaCy's own parts, such as the small, medium and large ones (not those with transformers)"
+OTHER = "name a model that is made of spaCy's own parts and has no transformer"
 
 
 def presidio(folder: Path) -> Finder:
