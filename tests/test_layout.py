@@ -36,6 +36,7 @@ HOMES = {
     "h11": ["serve/server.py"],  # what uvicorn speaks HTTP with
     "grpc": ["engines/gate.py"],  # what NVFlare connects with
     "nvflare": ["engines/flare.py"],
+    "presidio_analyzer": ["formats/presidio.py"],
     "psutil": ["engines/processes.py", "consortium/check.py"],
     "pydantic": ["consortium/*.py", "runs/files.py", "study/*.py", "trained/about.py"],
     "rich": ["cli/*.py"],
@@ -51,7 +52,7 @@ HOMES = {
         "models/encoder_files.py",
         "tasks/trunk.py",
     ],
-    "spacy": ["exports/spacy_*.py"],
+    "spacy": ["exports/spacy_*.py", "formats/presidio.py"],
     "tokenizers": ["exports/transformers_folder.py", "models/encoder_files.py"],
     "tomli_w": ["study/*.py"],
     "typer": ["cli/*.py"],

@@ -20,7 +20,7 @@ from wardround.formats.conll import TOKEN
 from wardround.formats.kinds import KINDS, Kinds
 from wardround.formats.leaks import Leaks
 from wardround.formats.options import VIEWS, Options
-from wardround.formats.phi import REMEDY, looks_like
+from wardround.formats.phi import REMEDY, Finder, looks_like
 from wardround.formats.recognise import recognised
 from wardround.formats.register import Format
 from wardround.formats.remedies import NEARLY, REMEDIES
@@ -191,7 +191,8 @@ def named(counts: Counter[str]) -> dict[str, int]:
 
 
 def check(
-    path: Path, options: Options, *, task: Checks | None = None, form: str = "", phi: bool = False, learns: bool = True
+    path: Path, options: Options, *, task: Checks | None = None, form: str = "", phi: bool = False,
+    finder: Finder | None = None, learns: bool = True,
 ) -> Survey:  # fmt: skip
     """Read everything under a path and count it; with `phi`, also what looks as if it named somebody."""
     survey, texts = Survey(), Texts[_Seen](near_digest)
@@ -221,7 +222,7 @@ def check(
                 texts.add(placed.document, file, _seen(placed, file), pair=format_.ready is not None)
                 if task is not None:
                     task.check(placed, findings, format_.usual.get("scope", "sentence"))
-                for kind, start in looks_like(placed.document.text) if phi else ():
+                for kind, start in looks_like(placed.document.text, finder) if phi else ():
                     findings.add(placed.path, placed.line_at(start), kind, REMEDY, lost=False)
     leaks = Leaks(splits)
     _count_repeats(survey, leaks, texts.groups(pairs=None if view is None else view == "pairs"))

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wardround.cli.data.findings import show_findings
-from wardround.cli.options import in_options, literal, one_of
+from wardround.cli.options import in_options, literal, one_of, refusals
 from wardround.cli.reading import reading
 from wardround.formats.options import Options
 from wardround.formats.register import FORMATS
@@ -22,6 +22,7 @@ from wardround.tasks import TASKS
 
 if TYPE_CHECKING:
     from wardround.formats.check import Survey
+    from wardround.formats.phi import Finder
 
 CLASSES = 30
 
@@ -33,6 +34,9 @@ def command(
     phi: Annotated[
         bool, typer.Option("--phi", help="Count what looks like names, dates, patient numbers and telephone numbers.")
     ] = False,
+    phi_model: Annotated[
+        Path | None, typer.Option(help="The same, and names by Presidio and the spaCy model in this folder.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
     *,
     options: Options,
@@ -43,7 +47,8 @@ def command(
 
     known = {name: kind for name, kind in TASKS.items() if kind.finds} if task else {}  # and torch with them
     one_of(task, tuple(known), "--task")
-    survey = check(path, options, task=known[task]() if task else None, form=form, phi=phi)
+    finder, phi = _finder(phi_model), phi or phi_model is not None
+    survey = check(path, options, task=known[task]() if task else None, form=form, phi=phi, finder=finder)
     if as_json:
         print(json.dumps(_plain(survey), ensure_ascii=False, indent=2))  # noqa: T201 -- for a pipe
     else:
@@ -51,6 +56,16 @@ def command(
     if survey.unreadable or not survey.documents:
         raise SystemExit(2)
     raise SystemExit(1 if survey.findings.lost else 0)
+
+
+def _finder(folder: Path | None) -> "Finder | None":
+    """What finds names by a model, if one is given."""
+    if folder is None:
+        return None
+    from wardround.formats.presidio import presidio
+
+    with refusals(folder):
+        return presidio(folder)
 
 
 def _plain(survey: "Survey") -> dict[str, Any]:
@@ -65,7 +80,8 @@ def show_phi(console: Console, survey: "Survey") -> None:
     from wardround.formats.phi import REMEDY, RULES
 
     sizes = survey.findings.sizes
-    counts = {kind: sizes[kind, REMEDY] for kind in dict.fromkeys(kind for kind, *_ in RULES) if sizes[kind, REMEDY]}
+    known = (*(kind for kind, *_ in RULES), *(what for what, remedy in sizes if remedy == REMEDY))
+    counts = {kind: sizes[kind, REMEDY] for kind in dict.fromkeys(known) if sizes[kind, REMEDY]}
     kinds = "; ".join(f"{count:,} that {kind.replace('looks', 'look', 1)}" for kind, count in counts.items())
     console.print(f"what might name somebody: {kinds or 'nothing of a usual form, which is no proof'}")
 
