@@ -1,6 +1,7 @@
 """Lazy MIL's studies run on files in the layouts of NYT10 and MIRGENE, here generated ones."""
 
 import json
+import re
 import runpy
 from pathlib import Path
 from typing import Any, cast
@@ -53,6 +54,7 @@ def mirgene(row: Any) -> str:
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The files that a user would have, where the studies look for them."""
+    words: set[str] = set()
     for folder, layout, names in (
         ("nyt10", nyt10, ("nyt10_train.txt", "nyt10_test.txt")),
         ("mirgene", mirgene, ("train/mirgene.txt", "test/mirgene.txt")),
@@ -63,8 +65,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             rows = [row for row in corpus.documents(split) if isinstance(row, BagSentence)]
             path.write_text("".join(layout(row) + "\n" for row in rows), encoding="utf-8")
+            words |= {word for row in rows for word in re.findall(r"\w+|[^\w\s]", row.text.lower())}
     for name, size in (("nyt10/glove.6B.50d.txt", 50), ("mirgene/vectors-200d.txt", 200)):
-        (tmp_path / name).write_text(f"the{' 0.1' * size}\n", encoding="utf-8")
+        (tmp_path / name).write_text("".join(f"{word}{' 0.1' * size}\n" for word in sorted(words)), encoding="utf-8")
     monkeypatch.setenv("NYT10", str(tmp_path / "nyt10"))
     monkeypatch.setenv("MIRGENE", str(tmp_path / "mirgene"))
     return tmp_path
