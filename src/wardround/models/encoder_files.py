@@ -72,6 +72,11 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     return tensors
 
 
+def weighed(folder: Path) -> int:
+    """The bytes of all weights in the folder."""
+    return sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+
+
 def read_tokenizer(folder: Path) -> Tokenizer | None:
     """The tokenizer of `tokenizer.json`, or BERT's of `vocab.txt` alone; nothing if there is neither."""
     whole, listed = folder / "tokenizer.json", folder / "vocab.txt"

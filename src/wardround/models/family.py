@@ -56,7 +56,7 @@ def shape_of(folder: Path, config: Mapping[str, Any]) -> Shape:
     if activation not in ACTIVATIONS:
         raise EncoderError(folder, f"hidden_act = {activation!r} is not supported", f"known: {', '.join(ACTIVATIONS)}")
     try:
-        return Shape(
+        shape = Shape(
             vocabulary=int(config["vocab_size"]),
             width=int(config["hidden_size"]),
             layers=int(config["num_hidden_layers"]),
@@ -74,6 +74,10 @@ def shape_of(folder: Path, config: Mapping[str, Any]) -> Shape:
             key = error.args[0]
             what = f"config.json lacks {(DISTILLED_KEYS.get(key, key) if distilled else key)!r}"
         raise EncoderError(folder, what, "copy it from the same model") from None
+    if shape.width % shape.heads:
+        what = f"config.json has {shape.heads} heads, which do not divide the width, {shape.width}"
+        raise EncoderError(folder, what, "copy it from the same model")
+    return shape
 
 
 def our_name(name: str) -> str | None:

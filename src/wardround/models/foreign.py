@@ -22,7 +22,7 @@ import transformers
 from torch import Tensor, nn
 
 from wardround.models.encoder import AnyEncoder, Encoder, Shape
-from wardround.models.encoder_files import EncoderError, ends_of, read_tokenizer, unbounded
+from wardround.models.encoder_files import EncoderError, ends_of, read_json, read_tokenizer, unbounded, weighed
 from wardround.models.foreign_encoder import Blank, ForeignEncoder, home_of, listed, padding_of, stack_of
 from wardround.models.pretrained import (
     SAME_MODEL,
@@ -169,8 +169,16 @@ def read_foreign(folder: Path, kind: str, config_json: Mapping[str, Any]) -> For
     config = read_config(folder, kind)
     if getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False):
         raise EncoderError(folder, f"model_type = {kind!r} has a decoder", USE)
-    with torch.device("meta"), _quiet():
-        bare: Any = AUTO.from_config(config, trust_remote_code=False)
+    try:
+        with torch.device("meta"), _quiet():
+            bare: Any = AUTO.from_config(config, trust_remote_code=False)
+    except Exception as error:  # noqa: BLE001 -- whatever it is, the sizes do not go together
+        what = f"transformers can build no model by its config.json ({_line(error)})"
+        raise EncoderError(folder, what, SAME_MODEL) from None
+    numbers, there = sum(part.numel() for part in bare.parameters()), weighed(folder)
+    if numbers > there:  # a number has two bytes or more; what is missing would be drawn before it is refused
+        what = f"config.json describes {numbers:,} numbers, and its weights have {there:,} bytes"
+        raise EncoderError(folder, what, SAME_MODEL)
     if not isinstance(getattr(bare, "embeddings", None), nn.Module) or listed(bare) is None:
         raise EncoderError(folder, f"model_type = {kind!r} has no embeddings and layers to be told apart", USE)
     tokens, width = bare.get_input_embeddings().weight.shape[0], int(config.hidden_size)
@@ -192,8 +200,11 @@ def read_config(folder: Path, kind: str) -> Any:
             return transformers.AutoConfig.from_pretrained(folder, **LOCAL)
     except Exception as error:  # noqa: BLE001 -- whatever it is, the folder is not usable
         what = f"model_type = {kind!r}: transformers {transformers.__version__} cannot read it ({_line(error)})"
-        newer = 'try pip install --upgrade "wardround[transformers]"'
-        raise EncoderError(folder, what, SAME_MODEL if kind in transformers.CONFIG_MAPPING else newer) from None
+        remedy = 'try pip install --upgrade "wardround[transformers]"'
+        if "auto_map" in read_json(folder, "config.json"):
+            what = f"model_type = {kind!r} needs code that comes with it (auto_map), which is not run"
+            remedy = "use an encoder of a kind that transformers has itself"
+        raise EncoderError(folder, what, SAME_MODEL if kind in transformers.CONFIG_MAPPING else remedy) from None
 
 
 def _converted(folder: Path) -> Any:

@@ -40,6 +40,15 @@ LAYER = re.compile(r"^((?:\w+\.)*?layers?)\.(\d+)\.")
 FEWEST = 0.9
 """The share of embeddings that a tokenizer of the same model has at least: some rows only make the size a round one."""
 
+MOST = dict.fromkeys(("num_hidden_layers", "n_layers"), 1000) | dict.fromkeys(
+    (
+        "hidden_size", "dim", "num_attention_heads", "n_heads", "intermediate_size", "hidden_dim", "vocab_size",
+        "max_position_embeddings",
+    ),
+    10_000_000,
+)  # fmt: skip
+"""The largest sizes that are believed of a config.json: they are looked at before anything is built by them."""
+
 
 @dataclass(frozen=True, eq=False)
 class Pretrained:
@@ -122,7 +131,10 @@ def read_encoder(folder: Path) -> Pretrained:
         raise EncoderError(folder, "there is no such folder", 'name one, or use encoder = "minilm"')
     config = read_json(folder, "config.json")
     refuse_other_weights(folder)
+    refuse_absurd_sizes(folder, config)
     kind = config.get("model_type")
+    if kind is None:
+        raise EncoderError(folder, "config.json lacks 'model_type'", "copy it from the same model")
     if kind in KINDS:
         shape = shape_of(folder, config)
         tokenizer = read_tokenizer(folder)
@@ -139,6 +151,15 @@ def read_encoder(folder: Path) -> Pretrained:
     from wardround.models.foreign import read_foreign  # noqa: PLC0415 -- an extra, and seconds to load
 
     return read_foreign(folder, str(kind), config)
+
+
+def refuse_absurd_sizes(folder: Path, config: Mapping[str, object]) -> None:
+    """Raise an error if a size is none, or so large that building such an encoder would take all memory."""
+    for key, most in MOST.items():
+        value = config.get(key)
+        if isinstance(value, int) and not 1 <= value <= most:
+            what = f"config.json has {key} = {value}, outside 1 to {most:,}"
+            raise EncoderError(folder, what, "copy it from the same model")
 
 
 def refuse_more_layers(folder: Path, names: Iterable[str], own: Iterable[str], layers: int) -> None:
