@@ -17,6 +17,8 @@ from wardround.core.exchange import EVALUATION
 from wardround.core.method import Exam, Global
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import Update
+from wardround.privacy import guards
+from wardround.privacy.accounting import noise_for
 from wardround.privacy.journal import BudgetJournal
 from wardround.study.load import Study, cells
 
@@ -73,6 +75,25 @@ def test_other_word_vectors_are_another_question(notes: Path) -> None:
     weights = first_weights(study, notes, SITES)
     first = change(SiteProcess(place), study, weights)
     put_vectors(place, 0.12)
+    second = change(SiteProcess(place), study, weights, resumed=[0])
+    assert 0.9 > likeness(first, second)
+    assert 2 == len({line["key"] for line in spent(place)})
+
+
+@pytest.mark.parametrize("newer", ["code", "counting of ε"])
+def test_after_an_upgrade_a_question_has_other_noise_and_a_price(
+    newer: str, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two answers by other code, or with more and less of the same noise, the notes could be worked out."""
+    study = study_of(rounds=4)
+    place = site_folder(notes, "site-0", study, *budget(50.0), data=DATA, exchanges=50, restarts=9)
+    (place / SECRET).write_bytes(bytes(32))  # the same chance whenever this is run
+    weights = first_weights(study, notes, SITES)
+    first = change(SiteProcess(place), study, weights)
+    if newer == "code":
+        monkeypatch.setattr(guards, "__version__", "9.9")
+    else:
+        monkeypatch.setattr(guards, "noise_for", lambda *asked: 1.1 * noise_for(*asked))
     second = change(SiteProcess(place), study, weights, resumed=[0])
     assert 0.9 > likeness(first, second)
     assert 2 == len({line["key"] for line in spent(place)})

@@ -127,7 +127,12 @@ def digest(text: str) -> bytes:
 
 def near_digest(text: str) -> bytes:
     """The same, also where white space, capitals or full-width letters differ: to most models that is one text."""
-    return digest(" ".join(unicodedata.normalize("NFKC", text).casefold().split()))
+    return digest(folded(text))
+
+
+def folded(text: str) -> str:
+    """The text without what white space, capitals and full-width letters make different."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def data_folder(wanted: str = "the corpora") -> Path:
