@@ -13,8 +13,9 @@ from wardround.consortium.check import checked
 from wardround.consortium.private_site import JOURNAL, SECRET
 from wardround.consortium.site_process import SiteProcess
 from wardround.core.codec import decode
-from wardround.core.exchange import EVALUATION
+from wardround.core.exchange import EVALUATION, seeded
 from wardround.core.method import Exam, Global
+from wardround.core.private_steps import Guard
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import Update
 from wardround.privacy import guards
@@ -97,6 +98,24 @@ def test_after_an_upgrade_a_question_has_other_noise_and_a_price(
     second = change(SiteProcess(place), study, weights, resumed=[0])
     assert 0.9 > likeness(first, second)
     assert 2 == len({line["key"] for line in spent(place)})
+
+
+def test_dropout_cannot_be_foretold_from_the_studys_seed(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With known masks, one unit more moved those of all that come after it: several times the clip."""
+    study, seeds, descend = study_of(model={"model": "lstm", "dropout": 0.5}), list[int](), Guard.descend
+
+    def noting(guard: Guard, *of: Any) -> None:
+        seeds.append(torch.initial_seed())
+        descend(guard, *of)
+
+    monkeypatch.setattr(Guard, "descend", noting)
+    place = site_folder(notes, "site-0", study, *budget(50.0), data=DATA, exchanges=50, restarts=9)
+    for run in "01":
+        (place / SECRET).write_bytes(32 * run.encode())
+        change(SiteProcess(place), study, first_weights(study, notes, SITES), run=16 * run)
+    public = seeded(0, 1, "site-0", "fit")
+    assert 2 == len({*seeds} - {public})
+    assert public not in seeds
 
 
 def test_a_run_does_not_go_on_with_other_notes(notes: Path) -> None:

@@ -45,6 +45,10 @@ class Chance:
             return torch.rand(count, generator=self._open, dtype=torch.float64)
         return self._stream(count)
 
+    def seed(self) -> int | None:
+        """A seed for what others draw, as hard to foretell; None of draws from a study's seed, which will do."""
+        return None if self._open is not None else int(self.uniform(1)[0] * 2**53)
+
     def normal(self, count: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Numbers with mean 0 and variance 1 (count,)."""
         if self._open is not None:
