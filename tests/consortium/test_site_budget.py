@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from loopback import Exchange, ask, first_weights, put, site_folder
-from patient_notes import CONSENT, DATA, SITES, budget, fault, spent, study_of, write, write_notes
+from patient_notes import CONSENT, DATA, SITES, budget, fault, looks, spent, study_of, write, write_notes
 from wardround.cli.app import app
 from wardround.consortium.approval import approve
 from wardround.consortium.check import checked
@@ -113,7 +113,7 @@ def test_the_same_question_has_the_same_answer_and_is_spent_once_even_after_a_re
     first = put(SiteProcess(place), head, data)
     again = put(SiteProcess(place), head, data)
     assert first[1] == again[1]
-    assert 1 == len(spent(place))
+    assert 1 == len(looks(place))
     assert ["new", "again"] == [line["mark"] for line in lines(place / "ledger" / "site.jsonl") if "mark" in line]
 
 
@@ -284,7 +284,7 @@ def test_two_studies_under_one_runs_name_have_noise_of_their_own(notes: Path) ->
         _, data = put(SiteProcess(place), *ask(study, Global(first_weights(study, notes, SITES))))
         replies.append(decode(Update, data).change.flat)
     assert 0.9 > float(torch.nn.functional.cosine_similarity(replies[0], replies[1], dim=0))
-    assert 2 == len({line["key"] for line in spent(notes / "site-0")})
+    assert 2 == len({line["key"] for line in looks(notes / "site-0")})
 
 
 def test_the_number_of_patients_that_is_told_before_a_run_is_paid_for_once_in_a_study(notes: Path) -> None:
