@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 import torch
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
 from torch import Tensor
 
 from encoder_folders import HAN, WORDS, foreign_encoder, tiny_encoder
@@ -22,6 +25,7 @@ from wardround.tasks.encoded_texts import EncodedTextTask
 from wardround.tasks.relation import Relations
 from wardround.tasks.tag_pieces import windows
 from wardround.tasks.tagging import Tagging
+from wardround.tasks.trunk import Trunk
 from wardround.text.document import Document, Entity
 from wardround.text.facts import sentence
 from wardround.text.pairs import pair
@@ -171,6 +175,31 @@ def test_a_word_has_the_state_of_its_first_piece_and_each_tag_stands_for_itself(
     best = torch.where(real, emissions.argmax(2), 0)
     assert torch.equal(best, model.crf.decode(emissions, lengths))
     assert ["crf.emit.weight", "crf.emit.bias"] == [n for n in Bench.of(task).layout.shapes if n.startswith("crf.")]
+
+
+@pytest.mark.parametrize("model", ["encoder", "elmoner"])
+def test_words_that_are_tagged_have_the_pieces_that_they_have_in_their_text(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a vocabulary counts a blank to the word behind it, as those of RoBERTa and ModernBERT do."""
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *sorted(ByteLevel.alphabet()), "Ġg", "ge", "Ġge"]
+    encoder = tiny_encoder(tmp_path, words)
+    tokenizer = Tokenizer(BPE({word: n for n, word in enumerate(words)}, [("Ġ", "g"), ("g", "e"), ("Ġg", "e")]))
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    tokenizer.save(str(encoder / "tokenizer.json"))
+    whole = {"freeze": 2} if model == "encoder" else {}
+    task = Tagging(model=model, encoder=str(encoder), remember=False, **whole).bind(Corpus())
+    seen: list[list[int]] = []
+
+    def states(_: Trunk, rows: list[list[int]]) -> list[Tensor]:
+        seen.extend(rows)
+        return [torch.zeros(len(row), 32) for row in rows]
+
+    monkeypatch.setattr(Trunk, "states", states)
+    text = "(ge ge-ge), ge ge."
+    examples = task.examples(Texts((Document("n", text, entities=(Entity("T1", "gene", 1, 3),)),)))
+    next(iter(task.batches(examples, 1, None)))
+    assert [[2, *tokenizer.encode(text).ids, 3]] == seen
 
 
 def test_a_sentence_too_long_for_the_encoder_is_read_in_windows_of_whole_words(tmp_path: Path) -> None:

@@ -87,7 +87,9 @@ class Narrow(Layer):
             narrowed[name] = self.narrowed(part, value.layout)
             kept.append(part - widened(narrowed[name]).flat)
             start += value.layout.size
-        site.keep(Residue(site.exchange.step, torch.cat(kept)))
+        left = torch.cat(kept)
+        if left.isfinite().all():  # a change that is no number is refused, and would spoil all that follow
+            site.keep(Residue(site.exchange.step, left))
         return replace(reply, **narrowed)
 
     def arrive(self, reply: Message, name: str, exchange: Exchange) -> Message:  # noqa: ARG002
