@@ -130,7 +130,7 @@ def _signs(folder: Path) -> str:
     if metrics is None or not metrics.signs:
         return ""
     state = "has collapsed" if collapsed(metrics.signs) else "looks odd"
-    return f"the model {state}: {'; '.join(metrics.signs)}; {remedy(metrics.signs)}"
+    return f"the model {state}: {'; '.join(metrics.signs)}; {remedy(metrics.signs, metrics.chosen or metrics.rounds)}"
 
 
 def _means(figures: dict[str, dict[str, float]]) -> dict[str, float]:
