@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from wardround.text.document import Document
-from wardround.text.language import language
+from wardround.text.language import NAMES, language
 from wardround.text.prediction import Prediction
 from wardround.text.shown import code
 from wardround.trained.about import About
-from wardround.trained.card import CODES
 
 SHARE = 0.05  # of texts in another language above which there is a warning
 ENOUGH = 40  # characters: of fewer in Latin letters the language is a guess
@@ -34,10 +33,10 @@ class Languages:
         """What whoever reads the predictions should know; `what` the texts are in: this file, this folder."""
         for known in dict.fromkeys(about.languages for about in abouts if about.languages):
             other = {name: n for name, n in self.counts.most_common() if name and name not in known}
-            shares = [(CODES.get(name, name), n / self.texts) for name, n in other.items() if n >= SHARE * self.texts]
+            shares = [(NAMES.get(name, name), n / self.texts) for name, n in other.items() if n >= SHARE * self.texts]
             if shares:
                 looks = ", ".join(f"{share:.0%} of {what} looks {name}".replace("%", " %") for name, share in shares)
-                trained = " and ".join(CODES.get(name, name) for name in known)
+                trained = " and ".join(NAMES.get(name, name) for name in known)
                 yield f"this model was trained on {trained}; {looks}"
         if self.cut:
             yield f"longer than the model reads: {self.cut:,} of {self.texts:,} texts; {self.tokens:,} tokens unread"
