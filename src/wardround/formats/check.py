@@ -9,7 +9,7 @@ leaves out is *lost*, what it repairs or only finds odd is not.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -225,7 +225,7 @@ def check(
                 for kind, start in looks_like(placed.document.text, finder) if phi else ():
                     findings.add(placed.path, placed.line_at(start), kind, REMEDY, lost=False)
     leaks = Leaks(splits)
-    _count_repeats(survey, leaks, texts.groups(pairs=None if view is None else view == "pairs"))
+    _count_repeats(survey, leaks, texts, pairs=None if view is None else view == "pairs")
     if not survey.unreadable:
         for what, remedy in (*_wanting(survey, task if learns else None), *survey.unlike(options.label)):
             findings.refuse(DataError(path, None, what, remedy))
@@ -281,10 +281,11 @@ def _seen(placed: Placed, file: Path) -> _Seen:
     return _Seen(file, placed.path, placed.line, digest(placed.document.text), said)
 
 
-def _count_repeats(survey: Survey, leaks: Leaks, groups: Iterable[Sequence[_Seen]]) -> None:
-    """What is there more than once, each beside the first."""
-    for group in groups:
+def _count_repeats(survey: Survey, leaks: Leaks, texts: Texts[_Seen], *, pairs: bool | None) -> None:
+    """What is there more than once, each beside the first; and which texts are in two files."""
+    for group in texts.by_text():
         leaks.take(group)
+    for group in texts.groups(pairs=pairs):
         first, *others = group
         for one in others:
             survey.duplicates += 1

@@ -52,6 +52,7 @@ from wardround.study.outline import (
     SitesTable,
     Stop,
     Validation,
+    stopped,
 )
 from wardround.study.protection import in_sums, protecting
 from wardround.study.schedule import ScheduleTable
@@ -232,13 +233,7 @@ def _outlined(tables: Mapping[str, Any], problems: list[str]) -> Outline | None:
             for key, rules in owners.items()
             if key in set_ and rule not in rules
         ]
-    stop = outline.stop if outline else None
-    if stop and stop.early and not stop.on_test_figures and not stop.metric.startswith(("train_", "valid_")):
-        problems.append(
-            f"stop.metric = {stop.metric!r} is a figure of the test split, which would then look better than it is: "
-            f"choose the round with [validation], or by stop.metric = 'valid_{stop.metric}'; stop.early = false only "
-            "notes it, and stop.on_test_figures = true stops all the same"
-        )
+    problems += stopped(outline) if outline else ()
     return outline
 
 
