@@ -447,6 +447,19 @@ def test_folders_with_a_file_per_hospital_are_named_by_hospital_in_the_study(tmp
     assert ("berlin", "munich", "ulm") == opened(load_study(tmp_path / "study.toml")[0].study.corpus).names
 
 
+def test_training_files_of_hospitals_are_sites_also_where_all_are_tried_on_the_same_texts(tmp_path: Path) -> None:
+    """They were put together and cut anew without a word, which `data split` does not do."""
+    hospitals(tmp_path / "learn", 12)
+    hospitals(tmp_path / "tried", 6)
+    ended = cli("new", "learn", "tried/ulm.csv", cwd=tmp_path)
+    assert (0, True) == (ended.code, "each of the 3 training files becomes a site" in ended.out), ended
+    tables = read(tmp_path / "study.toml")
+    assert (3, "tried/ulm.csv") == (len(tables["corpus"]["train"]), tables["corpus"]["test"])
+    assert {"name": "source"} == tables["partition"]
+    ended = cli("run", "study.toml", "--quiet", "--set", "rounds=1", "--workers", 1, cwd=tmp_path)
+    assert 0 == ended.code, ended
+
+
 def test_codes_of_one_word_are_refused_by_check_as_by_a_run_and_cut_further_by_new(tmp_path: Path) -> None:
     """`data check` passed them, and `run` stopped."""
     rows = "".join(f"AB{at:05d},{'xy'[at % 2]}\n" for at in range(60))
