@@ -217,15 +217,17 @@ def _single(survey: "Survey") -> bool:
 
 def _columns(form: str, path: Path, options: Options) -> dict[str, Any]:
     """The columns that were named, or that have a usual name, and what else was said of the files."""
-    from wardround.formats.tables import table_of, usual_columns
+    from wardround.formats.header import usual_columns
+    from wardround.formats.tables import table_of
 
     known = FORMATS[form].options
     given = {name: value for name in (*COLUMNS, "separator") if (value := getattr(options, name)) and name in known}
     numbered = {name: int(value) if name in COLUMNS and value.isdecimal() else value for name, value in given.items()}
     if "header" in known and path.is_file():
-        usual = usual_columns(table_of(path, options, form).columns("all"))  # type: ignore[arg-type]  # a table's
+        table = table_of(path, options, form)  # type: ignore[arg-type]  # a table's
+        numbered = {**usual_columns(table.columns("all")), **numbered} if table.header else numbered
         by_number = any(isinstance(value, int) for value in numbered.values())
-        numbered |= {"header": False} if by_number and not usual else {**usual, **numbered}
+        numbered |= {"header": table.header} if by_number or options.header is not None else {}
     if options.fix_offsets and "fix_offsets" in known:
         numbered["fix_offsets"] = True
     more = {"encoding": options.encoding, "language": options.language}
