@@ -284,6 +284,30 @@ def test_columns_by_number_mean_a_table_without_a_header(tmp_path: Path) -> None
     assert 30 == len([*corpus.placed("train", Problems())]), "the first row is a note, as it is for data check"
 
 
+def test_a_header_is_said_in_the_study_where_columns_are_numbered(tmp_path: Path) -> None:
+    rows = [f"{at};the patient coughs since {at} days and sleeps badly;{'ab'[at % 2]}x" for at in range(40)]
+    for name, some in (("a.csv", rows[:20]), ("b.csv", rows[20:])):
+        (tmp_path / name).write_text("\n".join(["Nr;Befund;Diagnose", *some]) + "\n")
+    numbers = ("--text-column", 2, "--label-column", 3)
+    ended = cli("new", "a.csv", "b.csv", *numbers, cwd=tmp_path)
+    assert (0, True) == (ended.code, "is taken for one — give --no-header if" in ended.err), ended
+    assert "a.toml: classification with 21 train" in cli(
+        "new", "a.csv", "b.csv", *numbers, "--no-header", "--lossy", "--out", "a.toml", cwd=tmp_path
+    ).out  # fmt: skip
+    headers = [read(tmp_path / name)["corpus"]["header"] for name in ("study.toml", "a.toml")]
+    assert [True, False] == headers
+
+
+def test_patients_that_a_run_would_know_are_in_the_study(tmp_path: Path) -> None:
+    """They were listed as not read, and then read."""
+    rows = [f"{note.text},{note.labels[0]},p{at // 2}" for at, note in enumerate(documents(30))]
+    for name, some in (("a.csv", rows[:20]), ("b.csv", rows[20:])):
+        (tmp_path / name).write_text("\n".join(["text,label,patient", *some]) + "\n")
+    ended = cli("new", "a.csv", "b.csv", cwd=tmp_path)
+    assert (0, False) == (ended.code, "not read" in ended.err), ended
+    assert "patient" == read(tmp_path / "study.toml")["corpus"]["patient"]
+
+
 def test_every_other_setting_is_a_comment_that_can_be_taken_up(tmp_path: Path) -> None:
     halves(tmp_path / "notes", "csv")
     cli("new", "notes", cwd=tmp_path)
@@ -445,6 +469,19 @@ def test_folders_with_a_file_per_hospital_are_named_by_hospital_in_the_study(tmp
     corpus = read(tmp_path / "study.toml")["corpus"]
     assert {"berlin": "learn/berlin.csv", "munich": "learn/munich.csv", "ulm": "learn/ulm.csv"} == corpus["train"]
     assert ("berlin", "munich", "ulm") == opened(load_study(tmp_path / "study.toml")[0].study.corpus).names
+
+
+def test_training_files_of_hospitals_are_sites_also_where_all_are_tried_on_the_same_texts(tmp_path: Path) -> None:
+    """They were put together and cut anew without a word, which `data split` does not do."""
+    hospitals(tmp_path / "learn", 12)
+    hospitals(tmp_path / "tried", 6)
+    ended = cli("new", "learn", "tried/ulm.csv", cwd=tmp_path)
+    assert (0, True) == (ended.code, "each of the 3 training files becomes a site" in ended.out), ended
+    tables = read(tmp_path / "study.toml")
+    assert (3, "tried/ulm.csv") == (len(tables["corpus"]["train"]), tables["corpus"]["test"])
+    assert {"name": "source"} == tables["partition"]
+    ended = cli("run", "study.toml", "--quiet", "--set", "rounds=1", "--workers", 1, cwd=tmp_path)
+    assert 0 == ended.code, ended
 
 
 def test_codes_of_one_word_are_refused_by_check_as_by_a_run_and_cut_further_by_new(tmp_path: Path) -> None:

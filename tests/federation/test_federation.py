@@ -53,6 +53,22 @@ def test_a_source_keeps_its_own_test_documents_whatever_the_order() -> None:
     assert expected == ids(Wards(), BySource()) == ids(Backwards(), BySource())
 
 
+class Together(Wards):
+    """The same wards, whose tests do not say where they come from."""
+
+    def open(self, name: str) -> tuple[Texts, Texts]:
+        train, test = super().open(name)
+        return train, Texts(tuple(Document(one.id, one.text, one.labels) for one in test.documents))
+
+
+def test_test_documents_of_no_source_are_dealt_evenly_to_the_sources_of_training() -> None:
+    """They were refused with a word about training examples."""
+    own, dealt = ids(Wards(), BySource()), ids(Together(), BySource())
+    assert {name: train for name, (train, _) in own.items()} == {name: train for name, (train, _) in dealt.items()}
+    assert [2, 2, 2] == [len(test) for _, test in dealt.values()]
+    assert {one for _, test in own.values() for one in test} == {one for _, test in dealt.values() for one in test}
+
+
 def test_a_label_makes_a_site_with_that_label_in_both_splits() -> None:
     sites = federate(opened(Wards()), ByLabel(), seed=0)
     assert ("x", "y") == sites.names

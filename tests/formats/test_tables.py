@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from wardround.corpora.views import LabelledTexts
 from wardround.formats.check import check
 from wardround.formats.options import Options
-from wardround.formats.tables import Table, table_of
+from wardround.formats.tables import HEADED, Table, table_of
 from wardround.formats.unread import unread
 from wardround.text.document import Document
 from wardround.text.reading import DataError, Problems
@@ -391,6 +391,50 @@ def test_of_an_unread_column_nothing_of_a_note_is_told(tmp_path: Path) -> None:
     told = " ".join(f"{found.what} {found.remedy}" for found in check(path, Options()).findings.listed)
     assert "columns that are not read: (not shown)" in told
     assert long not in told
+
+
+def test_columns_that_are_read_by_their_usual_names_are_not_listed_as_unread(tmp_path: Path) -> None:
+    path = tmp_path / "notes.csv"
+    path.write_text("text,label,patient,source,bed\nAspirin,a,p1,north,7\nIbuprofen,b,p2,south,8\n")
+    assert ['columns that are not read: "bed"'] == [what for what, _ in unread(path, Options(), "csv")]
+    assert ['columns that are not read: "source", "bed"'] == [
+        what for what, _ in unread(path, Options(source="label"), "csv")
+    ]
+
+
+ROWS = [f"{at};the patient coughs since {at} days and sleeps badly;{('flu', 'cold')[at % 2]}" for at in range(20)]
+
+
+@pytest.mark.parametrize("first", ["Nr;Befund;Diagnose", "病历号;主诉;科室"])
+def test_a_first_row_that_looks_like_a_header_is_one_also_where_columns_are_numbered(
+    first: str, tmp_path: Path
+) -> None:
+    """It became a text and a class."""
+    path = tmp_path / "notes.csv"
+    path.write_text("\n".join([first, *ROWS]) + "\n", encoding="utf-8")
+    survey = check(path, Options(text=2, label=3))
+    assert (20, {"flu", "cold"}) == (survey.documents, {*survey.labels})
+    told = {one.what: one.remedy for one in survey.findings.listed}
+    assert "set header = false if it is a row like the others" == told[HEADED]
+    assert not any(word in " ".join((*told, *told.values())) for word in first.split(";"))
+    assert 21 == check(path, Options(text=2, label=3, header=False)).documents
+    assert HEADED not in {one.what for one in check(path, Options(text=2, label=3, header=True)).findings.listed}
+
+
+@pytest.mark.parametrize(
+    "first", ["20;she coughs;flu", "20;she was sent home, well;GI", "twenty;the patient rests at home;GI"]
+)
+def test_a_first_row_that_may_be_a_note_is_read_as_one(first: str, tmp_path: Path) -> None:
+    path = tmp_path / "notes.csv"
+    path.write_text("\n".join([first, *ROWS]) + "\n", encoding="utf-8")
+    assert 21 == check(path, Options(text=2, label=3)).documents
+
+
+def test_where_a_column_is_missing_those_that_look_right_are_offered_by_number(tmp_path: Path) -> None:
+    message = refused(tmp_path, "\n".join(["病历号;主诉;科室", *ROWS]))
+    assert "by its number from 1 to 3 (by their looks texts in 2, labels in 3)" in message
+    assert not any(word in message for word in ("coughs", "flu", "主诉", "科室"))
+    assert "name the id column in [corpus]" in refused(tmp_path, "a;b\n1;2", text="b", label="a", id="c")
 
 
 def test_a_patient_column_that_was_named_is_read(tmp_path: Path) -> None:

@@ -98,7 +98,10 @@ def command(
         cells(study, where=str(out), folder=out.parent)
         write(out, text.encode())
     sizes = " and ".join(f"{survey.documents:,} {split}" for split, survey in zip(files, whole, strict=True))
-    console.print(f"{out}: {task} with {sizes} documents ({FORMATS[form].about})\nrun it: wardround run {out}")
+    console.print(f"{out}: {task} with {sizes} documents ({FORMATS[form].about})")
+    if named:
+        console.print(f"each of the {named} training files becomes a site; [partition] says so, and can cut otherwise")
+    console.print(f"run it: wardround run {out}")
     trained, *tried = [survey.labels.keys() for survey in whole]
     if known[task].takes == "labels" and "labels" not in study["corpus"] and (new := set().union(*tried) - trained):
         remedy = f"declare all labels first (labels = […] in [corpus] of {out})"
@@ -126,7 +129,10 @@ def _files(path: Path, test: Path | None, options: str, written: str) -> dict[st
 def _paths(
     files: Mapping[str, Path], whole: "list[Survey]", start: Path, options: Options
 ) -> tuple[dict[str, Any], int]:
-    """Each split's path as the study has it, and how many hospitals there are: of folders with a file for each."""
+    """Each split's path as the study has it, and how many hospitals there are: a training file for each of several.
+
+    Files for testing are named by hospital if training texts have the same names; otherwise all sites are tried on all.
+    """
     from wardround.formats.recognise import hospitals, recognised
 
     each = {
@@ -135,12 +141,13 @@ def _paths(
         else {}
         for (split, folder), survey in zip(files.items(), whole, strict=True)
     }
-    if not all(each.values()) or {*each["test"].values()} - {*each["train"].values()}:
-        return {split: os.path.relpath(file, start) for split, file in files.items()}, 0
-    paths = {
-        split: {name: os.path.relpath(file, start) for file, name in named.items()} for split, named in each.items()
-    }
-    return paths, len(each["train"])
+    known = {*each["train"].values()}
+    return {
+        split: {name: os.path.relpath(file, start) for file, name in named.items()}
+        if named and {*named.values()} <= known
+        else os.path.relpath(files[split], start)
+        for split, named in each.items()
+    }, len(known)
 
 
 def _refuse(files: list[Path], options: str, count: int) -> None:
@@ -210,15 +217,17 @@ def _single(survey: "Survey") -> bool:
 
 def _columns(form: str, path: Path, options: Options) -> dict[str, Any]:
     """The columns that were named, or that have a usual name, and what else was said of the files."""
-    from wardround.formats.tables import table_of, usual_columns
+    from wardround.formats.header import usual_columns
+    from wardround.formats.tables import table_of
 
     known = FORMATS[form].options
     given = {name: value for name in (*COLUMNS, "separator") if (value := getattr(options, name)) and name in known}
     numbered = {name: int(value) if name in COLUMNS and value.isdecimal() else value for name, value in given.items()}
     if "header" in known and path.is_file():
-        usual = usual_columns(table_of(path, options, form).columns("all"))  # type: ignore[arg-type]  # a table's
+        table = table_of(path, options, form)  # type: ignore[arg-type]  # a table's
+        numbered = {**usual_columns(table.columns("all")), **numbered} if table.header else numbered
         by_number = any(isinstance(value, int) for value in numbered.values())
-        numbered |= {"header": False} if by_number and not usual else {**usual, **numbered}
+        numbered |= {"header": table.header} if by_number or options.header is not None else {}
     if options.fix_offsets and "fix_offsets" in known:
         numbered["fix_offsets"] = True
     more = {"encoding": options.encoding, "language": options.language}

@@ -169,8 +169,9 @@ def in_options(text: str) -> str:
     text = text.replace("name the key that holds the text", "name it with --text-column")
     text = re.sub(r'set format = "(\w+)"', r"give --from \1", text)
     text = text.replace("set delimiter = ", "give --delimiter ").replace("set quoting = false", "give --no-quoting")
+    text = re.sub(r"(?<!or )set header = false", "give --no-header", text)
     return re.sub(
-        r"name the (label )?column in \[corpus\](.*?)(, or set header = false|$)",
-        lambda remedy: f"name it with --{'label' if remedy[1] else 'text'}-column{remedy[2]}",
+        r"name the (\w+ )?column in \[corpus\](.*?)(, or set header = false|$)",
+        lambda remedy: f"name it with --{(remedy[1] or 'text').strip()}-column{remedy[2]}",
         text,
     )

@@ -46,6 +46,13 @@ SHARED: dict[str, tuple[Any, Any]] = {
         Annotated[str | None, typer.Option("--delimiter", help="What stands between the cells of CSV, if not shown.")],
         None,
     ),
+    "header": (
+        Annotated[
+            bool | None,
+            typer.Option("--header/--no-header", help="Whether a table's first row has names.", show_default=False),
+        ],
+        None,
+    ),
     "quoting": (
         Annotated[
             bool | None,

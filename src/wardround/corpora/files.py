@@ -60,7 +60,7 @@ class Files:
     separator: str | None = None
     """What separates the labels of one cell."""
     header: bool | None = None
-    """Whether a table's first row has names; without it yes, unless columns are numbers and no name is a usual one."""
+    """Whether a table's first row has names; without it yes, unless columns are numbers and it looks like any row."""
     quoting: bool | None = None
     """Whether quotes enclose cells; without it yes in CSV, no in TSV."""
     delimiter: str | None = None

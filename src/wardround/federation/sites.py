@@ -261,10 +261,8 @@ def _withheld(sites: Sites, public: Public, fraction: float, seed: int) -> Sites
         train, test = sites.raw(name)
         return train.take(np.delete(np.arange(len(train)), drawn[name])), test
 
-    def shown() -> Raw:
-        return _joined([sites.raw(name)[0].take(rows) for name, rows in drawn.items() if len(rows)])
-
-    return replace(sites, opened=opened, public=cache(shown), split=None)
+    shown = cache(lambda: _joined([sites.raw(name)[0].take(rows) for name, rows in drawn.items() if len(rows)]))
+    return replace(sites, opened=opened, public=shown, split=None)
 
 
 def _cut(sites: Sites, partition: Partition, seed: int) -> Sites:
@@ -297,7 +295,7 @@ def _within(sites: Sites, partition: WithinSource, rng: np.random.Generator) -> 
 
 
 def _tests(test: Raw, partition: Partition, names: list[str], rng: np.random.Generator) -> dict[str, IntArray]:
-    """Each site's test rows: its own sources' or labels' where those make the sites, otherwise dealt evenly.
+    """Each site's test rows: its own sources' or labels' where those make the sites; without a source, dealt evenly.
 
     Sums over sites are sums over the whole test set either way. Bags are figured by the pair, so each pair's
     sentences are dealt together, whatever makes the sites.
@@ -310,13 +308,17 @@ def _tests(test: Raw, partition: Partition, names: list[str], rng: np.random.Gen
     elif not isinstance(partition, BySource | ByLabel):
         own = {name: [rows] for name, rows in zip(names, iid(len(test), len(names), rng), strict=True)}
     else:
+        has = np.ones(len(test), bool) if isinstance(partition, ByLabel) else np.array([*map(bool, test.sources)], bool)
+        rows, homeless = np.flatnonzero(has), np.flatnonzero(~has)
+        own = {name: [homeless[some]] for name, some in zip(names, iid(len(homeless), len(names), rng), strict=True)}
         try:
-            groups_of = partition.cut(test, rng)
+            groups_of = partition.cut(test.take(rows), rng) if len(rows) else {}
         except ValueError:  # fewer sources than sites: each goes to one
-            groups_of = BySource().cut(test, rng)
-        own = {name: [groups_of.pop(name)] if name in groups_of else [] for name in names}
+            groups_of = BySource().cut(test.take(rows), rng)
+        for name in names:
+            own[name] += [rows[groups_of.pop(name)]] if name in groups_of else []
         for index, name in enumerate(sorted(groups_of)):  # sources that no site trains on
-            own[names[index % len(names)]].append(groups_of[name])
+            own[names[index % len(names)]].append(rows[groups_of[name]])
     return {name: np.sort(np.concatenate([np.empty(0, np.int64), *parts])) for name, parts in own.items()}
 
 

@@ -35,7 +35,7 @@ class Options:
     separator: str = ""
     """What separates the labels of one cell."""
     header: bool | None = None
-    """Whether the first row of a table has names; without it yes, unless columns are numbered and it shows none."""
+    """Whether the first row of a table has names; without it yes, unless columns are numbers and it looks like none."""
     quoting: bool | None = None
     """Whether quotes enclose cells; without it yes in CSV, no in TSV."""
     delimiter: str | None = None

@@ -19,6 +19,7 @@ from wardround.formats.bioc_json import is_bioc
 from wardround.formats.cells import COMMA, DECLARED, delimiters, is_even, rows_of
 from wardround.formats.doccano import is_doccano
 from wardround.formats.fhir import is_fhir
+from wardround.formats.header import KNOWN, USUAL
 from wardround.formats.json_values import beginning, json_items, json_values
 from wardround.formats.label_studio import is_min, is_task
 from wardround.formats.omop import is_note_table
@@ -26,7 +27,6 @@ from wardround.formats.options import Options
 from wardround.formats.plain import refuse_binary
 from wardround.formats.pubtator import PART
 from wardround.formats.register import FORMATS, Format
-from wardround.formats.tables import KNOWN, USUAL
 from wardround.text.document import Placed
 from wardround.text.reading import DataError, Problems, files_under, text_blocks
 from wardround.text.tags import split_tag

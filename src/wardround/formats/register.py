@@ -77,7 +77,7 @@ FORMATS = {
                holds=("entities", "pairs"), options=OFFSETS, folder=".ann"),
         Format(name="conll", about="CoNLL columns with BIO tags", writes=True,
                holds=("entities",), options=("token", "tag", "scheme", "bare")),
-        Format(name="csv", about="CSV with a header", file="tables", writes=True,
+        Format(name="csv", about="CSV", file="tables", writes=True,
                holds=("labels",), options=(*COLUMNS, "header", "quoting", "delimiter")),
         Format(name="doccano", about="doccano JSONL", writes=True,
                holds=("labels", "entities", "pairs"), options=("text", "label", "id", "source", "patient", *OFFSETS)),
@@ -98,7 +98,7 @@ FORMATS = {
         Format(name="pubtator", about="PubTator", writes=True,
                holds=("entities", "pairs", "bags"), options=OFFSETS),
         Format(name="text", about="plain text, a note per file", file="plain"),
-        Format(name="tsv", about="TSV with a header", file="tables", writes=True,
+        Format(name="tsv", about="TSV", file="tables", writes=True,
                holds=("labels",), options=(*COLUMNS, "header", "quoting")),
     )
 }  # fmt: skip

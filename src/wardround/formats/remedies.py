@@ -5,6 +5,7 @@ from wardround.formats.concept_relations import OF_ALL
 from wardround.formats.details import GONE
 from wardround.formats.doccano import METADATA, NO_ENTITY, NO_RELATION
 from wardround.formats.jsonl import NOT_OURS
+from wardround.formats.tables import HEADED
 from wardround.formats.untouched import UNTOUCHED
 from wardround.text.document import DISCONTINUOUS
 
@@ -41,6 +42,7 @@ REMEDIES = {
     "second annotation of a task, left out": "mark the one that counts as ground truth",
     "repeated text": "remove one, so that it is not both in training and in test",
     NEARLY: "remove one, as of equal texts",
+    HEADED: "set header = false if it is a row like the others",
     "repeated id": "give each document an id of its own",
     "same text with other annotations": "decide which is right",
     "document without a label, left out": "label or remove it",

@@ -13,7 +13,7 @@ A column `source`, `patient` or `language` is used if there is one.
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -22,6 +22,7 @@ from typing import Literal
 
 from wardround.formats.cells import COMMA, SIGNS, cells, delimiter_of
 from wardround.formats.details import lost_confidence
+from wardround.formats.header import HEADER, KNOWN, LOOKED_AT, has_usual, headed, missing, usual_columns
 from wardround.formats.options import Column, Options
 from wardround.formats.spreadsheet import guarded, plain
 from wardround.formats.writing import Sink, flat, lost, lost_fields, text_file
@@ -33,24 +34,11 @@ from wardround.text.reading import (
     nearest,
     one_of,
 )
-from wardround.text.shown import heads, like_heads, names_of, shown
+from wardround.text.shown import names_of, shown
 
 Row = Mapping[str, str]
-ONE_COLUMN = {
-    "csv": ', or say what stands between its cells: set delimiter = "…"',
-    "tsv": ', or set format = "csv", for it has no tabs',
-}
-LOOKED_AT = 1000  # rows, to tell what a column could be
+HEADED = "the first row looks like a header and is taken for one"
 FLAGS: dict[object, bool] = {"0": False, "1": True, 0: False, 1: True}
-HEADER = ("id", "text", "label", "source", "language")
-USUAL = {
-    "text": ("text", "note_text", "note", "sentence", "content", "document", "report"),
-    "label": ("label", "labels", "class", "category"),
-    "id": ("id",),
-    "source": ("source",),
-}
-"""Names under which columns are found if nobody names them."""
-KNOWN = {name for usual in USUAL.values() for name in usual} | set(HEADER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,13 +110,20 @@ class Table:
 
     def columns(self, split: str) -> list[str]:
         """The names in the first row."""
+        return next(self.rows(split), [])
+
+    def rows(self, split: str) -> Iterator[list[str]]:
+        """The cells of every row, the first one's too."""
         path = self.files[one_of(split, self.splits)]
-        return [name.strip() for name in next(self._cells(path, Problems()), (1, []))[1]]
+        return ([cell.strip() for cell in row] for _, row in self._cells(path, Problems()))
 
     def unread(self, split: str) -> dict[str, Counter[str]]:
         """By name or number, the columns that nothing is read from, with what stands in the first rows of each."""
         path = self.files[one_of(split, self.splits)]
-        read = {str(column) for column in self._columns() if column is not None} | {"id", "language"}
+        usual = {"id": self.id, "source": self.source, "patient": self.patient, "language": None}
+        read = {str(column) for column in self.wanted if column is not None}
+        read |= {name for name, column in usual.items() if column is None}
+        read |= {name for at, name in enumerate(self.columns(split), 1) if str(at) in read}
         values: dict[str, Counter[str]] = {}
         for _, row in islice(self._rows(path, Problems()), LOOKED_AT):
             for name, cell in row.items():
@@ -144,13 +139,17 @@ class Table:
         start, names = first
         names = [name.strip() for name in names] if self.header else [str(n + 1) for n in range(len(names))]
         ours = tuple(names) == HEADER  # others' apostrophes are left alone
-        wanted = [column for column in self._columns() if column is not None]
+        wanted = [column for column in self.wanted if column is not None]
         if twice := [name for name in wanted if isinstance(name, str) and names.count(name) > 1]:
             raise DataError(path, start, f'column "{twice[0]}" occurs twice', "rename one of them")
         numbered = {str(n): n - 1 for n in wanted if isinstance(n, int) and 0 < n <= len(names)}
         for column in wanted:
             if str(column) not in (*names, *numbered):
-                remedy = self._remedy(column, names, (row for _, row in islice(cells, LOOKED_AT)))
+                meaning = next(
+                    (one for one in ("label", "id", "source", "patient") if getattr(self, one) == column), ""
+                )
+                rows = [row for _, row in islice(cells, LOOKED_AT)]
+                remedy = missing(column, meaning, names, rows, header=self.header, form=self.format)
                 raise DataError(path, start, f'no column "{column}"', remedy)
         for line, row in cells if self.header else chain([first], cells):
             if len(row) != len(names):
@@ -160,7 +159,9 @@ class Table:
             values = [plain(cell) for cell in row] if ours else row
             yield line, dict(zip(names, values, strict=True)) | {n: values[at] for n, at in numbered.items()}
 
-    def _columns(self) -> tuple[Column | None, ...]:
+    @property
+    def wanted(self) -> tuple[Column | None, ...]:
+        """The columns that are read."""
         texts = self.text if isinstance(self.text, tuple) else (self.text,)
         return (*texts, *(self.flags or (self.label,)), self.id, self.source, self.patient)
 
@@ -172,25 +173,13 @@ class Table:
         """What stands between the cells of a file, which is told if it is not what the format says."""
         if self.format == "tsv":
             return "\t"
-        if not self.delimiter and not self.header and {*self._columns()} <= {1, None}:
+        if not self.delimiter and not self.header and {*self.wanted} <= {1, None}:
             return COMMA  # a list of notes, whose own signs part no cells
-        names = (*KNOWN, *map(str, self._columns()))
+        names = (*KNOWN, *map(str, self.wanted))
         sign = self.delimiter or delimiter_of(path, self.encoding, names, quoting=self.quoting is not False)
         if sign != COMMA:
             problems.note(f"{SIGNS.get(sign, 'other signs')} between cells instead of commas", path, 1)
         return sign
-
-    def _remedy(self, column: Column, names: list[str], rows: Iterator[list[str]]) -> str:
-        """What to do about a column that is not there; the names of others might be a first row, and a note."""
-        there, close = heads(names, rows) if self.header else (), nearest(str(column), names)
-        named = close and (close in there or ("_" in close and like_heads(names)))
-        if close and (named or close.casefold() == str(column).casefold()):
-            return f'did you mean "{close}"?'
-        what = f"name the {'label column' if column == self.label else 'column'} in [corpus]"
-        if there:
-            return f"{what}: {', '.join(there)}"
-        numbers = f", or by its number from 1 to {len(names)}" if len(names) > 1 else ONE_COLUMN[self.format]
-        return f"{what}{numbers}, or set header = false"
 
     def _labels(self, row: Row, path: Path, line: int) -> tuple[str, ...]:
         if self.flags:
@@ -244,15 +233,21 @@ def read_tsv(path: Path, problems: Problems, options: Options) -> Iterator[Place
     return _read(path, problems, options, "tsv")
 
 
-def usual_columns(names: Sequence[str]) -> dict[str, str]:
-    """By what it holds, the column of a header that is called as is usual."""
-    folded = {name.casefold(): name for name in reversed(names)}
-    first = ((meaning, next(filter(folded.__contains__, known), None)) for meaning, known in USUAL.items())
-    return {meaning: folded[name] for meaning, name in first if name is not None}
-
-
 def _read(path: Path, problems: Problems, options: Options, form: Literal["csv", "tsv"]) -> Iterator[Placed]:
-    return table_of(path, options, form).placed("all", problems)
+    table = table_of(path, options, form)
+    if by_looks(table, options):
+        problems.note(HEADED, path, 1)
+    return table.placed("all", problems)
+
+
+def by_looks(table: Table, options: Options) -> bool:
+    """Whether a first row is taken for a header by its looks alone: then it may be a note, and is not shown."""
+    return options.header is None and table.header and not _told(table.wanted, table.columns("all"))
+
+
+def _told(wishes: Collection[Column | None], names: Collection[str]) -> bool:
+    """Whether names say that the first row is a header: all columns are called by one, or it has one of these."""
+    return not any(isinstance(name, int) for name in wishes) or not {*wishes}.isdisjoint(names) or has_usual(names)
 
 
 def table_of(path: Path, options: Options, form: Literal["csv", "tsv"]) -> Table:
@@ -274,10 +269,11 @@ def table_of(path: Path, options: Options, form: Literal["csv", "tsv"]) -> Table
     wishes = {*chosen, *options.flags, label, id_, source, patient}
     header = options.header
     if header is None:
-        header = not any(isinstance(name, int) for name in wishes) or not wishes.isdisjoint(names) or _usual(names)
+        header = _told(wishes, names) or headed(names, islice(bare.rows("all"), 1, LOOKED_AT))
     if header:
         chosen = chosen or tuple(filter(None, [usual.get("text")]))
         label, id_, source = label or usual.get("label"), id_ or usual.get("id"), source or usual.get("source")
+        patient = patient or usual.get("patient")
     if "labels" in options.needs:
         label = label or "label"
     return replace(
@@ -299,11 +295,6 @@ def _delimiter(path: Path, options: Options) -> str:
     columns = (options.text, options.label, *options.flags, options.id, options.source, options.patient)
     texts = chain.from_iterable(one if isinstance(one, tuple) else (one,) for one in columns)
     return delimiter_of(path, options.encoding, (*KNOWN, *map(str, texts)), quoting=options.quoting is not False)
-
-
-def _usual(names: list[str]) -> bool:
-    """Whether a first row is a header: it has a usual name."""
-    return any(name.casefold() in KNOWN for name in names)
 
 
 @contextmanager

@@ -12,19 +12,18 @@ from itertools import islice
 from pathlib import Path
 
 from wardround.formats.doccano import KNOWN
+from wardround.formats.header import KNOWN as USUAL
+from wardround.formats.header import LOOKED_AT, like_labels, like_texts
 from wardround.formats.json_values import json_lines
 from wardround.formats.jsonl import KEYS
 from wardround.formats.options import Options
-from wardround.formats.tables import KNOWN as USUAL
-from wardround.formats.tables import LOOKED_AT, table_of
+from wardround.formats.tables import by_looks, table_of
 from wardround.text.reading import DataError, Problems
 from wardround.text.shown import NOT_SHOWN, like_heads, names_of, short
 
-MOST = 50  # classes
 NAMED = 8
 FLAGS = {"0", "1"}
 ENDS = 4  # of two entities
-LONG = 20  # characters, of texts on average
 TEXTS = {"text", "data", "tokens"}
 PAIR = (
     '{"text": …, "entities": [{"id": "a", "type": …, "start": …, "end": …}, {"id": "b", …}], '
@@ -39,6 +38,9 @@ def unread(path: Path, options: Options, form: str) -> Iterator[tuple[str, str]]
         if form in ("csv", "tsv"):
             table = table_of(path, options, "csv" if form == "csv" else "tsv")
             columns, header, labelled = table.unread("all"), table.header, table.label is not None or bool(table.flags)
+            if by_looks(table, options):  # these may be words of a note
+                at, header = table.columns("all"), False
+                columns = {str(at.index(name) + 1): values for name, values in columns.items()}
             has_text, sure = (
                 True,
                 bool(_named(options)) or len(USUAL & {one.casefold() for one in table.columns("all")}) > 1,
@@ -53,9 +55,9 @@ def unread(path: Path, options: Options, form: str) -> Iterator[tuple[str, str]]
         return
     listed = ", ".join([*names.values()][:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
     shown = {} if has_text else {name: values for name, values in columns.items() if names[name] != NOT_SHOWN}
-    texts = [name for name, values in shown.items() if _like_texts(values)]
+    texts = [name for name, values in shown.items() if like_texts(values)]
     offers = [f"texts? --text-column {names[texts[0]].strip(chr(34))}"] if len(texts) == 1 else []
-    like = [name for name, values in columns.items() if names[name] != NOT_SHOWN and _like_labels(values)]
+    like = [name for name, values in columns.items() if names[name] != NOT_SHOWN and like_labels(values)]
     flags = [name for name in like if columns[name].keys() <= FLAGS]
     if like and not labelled:
         likely = [name for name in like if name not in flags] or like[:1]
@@ -103,16 +105,6 @@ def _called(name: str, *, header: bool, sure: bool) -> str:
     if not header or name == NOT_SHOWN:
         return name  # its number
     return f'"{name}"' if short(name) and (sure or like_heads([name])) else NOT_SHOWN
-
-
-def _like_labels(values: Counter[str]) -> bool:
-    """Whether a column holds few values that repeat."""
-    return 1 < len(values) <= MOST and sum(values[name] for name in names_of(values)) > 0.9 * values.total()
-
-
-def _like_texts(values: Counter[str]) -> bool:
-    """Whether a column holds long values that hardly repeat."""
-    return 2 * len(values) > values.total() and sum(map(len, values)) > LONG * len(values)
 
 
 def _like_offsets(values: Counter[str]) -> bool:

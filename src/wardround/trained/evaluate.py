@@ -141,8 +141,10 @@ def _files(part: Part, path: Path, form: str, options: Options, given: Mapping[s
     wishes = {name: value for name in format_.options if (value := getattr(options, name, None))}
     if "quoting" in format_.options and options.quoting is not None:
         wishes["quoting"] = options.quoting
-    if "header" in format_.options and any(str(value).isdecimal() for value in wishes.values()):
-        wishes["header"] = False  # whoever counts columns has no names for them
+    if "header" in format_.options and (
+        options.header is not None or any(str(value).isdecimal() for value in wishes.values())
+    ):
+        wishes["header"] = options.header  # whoever counts columns may have no names for them: as the rows show
     general = {"encoding": options.encoding, "language": options.language or study.get("language", "")}
     table = _of_model(part) | _of_study(study, kind, format_) | general | wishes
     table["rename"] = {**table.get("rename", {}), **given["rename"]}
