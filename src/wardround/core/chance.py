@@ -19,6 +19,7 @@ from torch import Tensor
 
 WIDE = 8  # bytes of a number
 AHEAD = 2**14  # draws that are made together: few at a time take longer to ask for than to make
+MERSENNE, MERSENNE_AT = 624, 24  # the numbers of torch's generator on a CPU, 8 bytes for each, and where they begin
 
 
 def key_of(*parts: object) -> bytes:
@@ -45,9 +46,17 @@ class Chance:
             return torch.rand(count, generator=self._open, dtype=torch.float64)
         return self._stream(count)
 
-    def seed(self) -> int | None:
-        """A seed for what others draw, as hard to foretell; None of draws from a study's seed, which will do."""
-        return None if self._open is not None else int(self.uniform(1)[0] * 2**53)
+    def torch_state(self) -> Tensor | None:
+        """A state for torch's generator, drawn whole: of a seed torch takes 32 bits, and all of these could be tried.
+
+        None of draws from a study's seed, which will do.
+        """
+        if self._open is not None:
+            return None
+        state = torch.Generator().manual_seed(0).get_state()
+        drawn = (self._stream(MERSENNE) * 2**32).long().view(torch.uint8)
+        state[MERSENNE_AT : MERSENNE_AT + len(drawn)] = drawn
+        return state
 
     def normal(self, count: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Numbers with mean 0 and variance 1 (count,)."""

@@ -98,8 +98,8 @@ class Guard:
             self._paid += plan.steps
         self._paid -= steps
         chance = self._draw(f"train {self._trainings}")
-        if (seed := chance.seed()) is not None:
-            torch.default_generator.manual_seed(seed)  # see rule 3
+        if (state := chance.torch_state()) is not None:
+            torch.default_generator.set_state(state)  # see rule 3
         count = self.units.count
         ahead = max(AHEAD // max(count, 1), 1)
         for start in range(0, steps, ahead):
