@@ -156,10 +156,7 @@ def test_weights_that_do_not_match_the_config_are_refused(folders: dict[str, Pat
     with pytest.raises(EncoderError, match=r"its weights have 4 layers, and its config\.json 3; take all files"):
         whole(read_encoder(folder))
     path.write_bytes(b"nothing of the kind")
-    with pytest.raises(EncoderError, match=r"describes 28,800 numbers, and its weights have 19 bytes; take all files"):
-        read_encoder(folder)
-    path.write_bytes(b"nothing of the kind" * 10_000)
-    with pytest.raises(EncoderError, match=r"transformers cannot read its weights"):
+    with pytest.raises(EncoderError, match=r"model\.safetensors cannot be read"):
         whole(read_encoder(folder))
     path.rename(folder / "pytorch_model.bin")
     with pytest.raises(EncoderError, match=r"a pickle \(pytorch_model\.bin\).*to safetensors"):

@@ -195,7 +195,7 @@ def test_words_that_are_tagged_have_the_pieces_that_they_have_in_their_text(
     tokenizer = Tokenizer(BPE({word: n for n, word in enumerate(words)}, [("Ġ", "g"), ("g", "e"), ("Ġg", "e")]))
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
     tokenizer.save(str(encoder / "tokenizer.json"))
-    whole = {"freeze": 2} if model == "encoder" else {}
+    whole: dict[str, Any] = {"freeze": 2} if model == "encoder" else {}
     task = Tagging(model=model, encoder=str(encoder), remember=False, **whole).bind(Corpus())
     seen: list[list[int]] = []
 
