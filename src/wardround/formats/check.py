@@ -321,7 +321,9 @@ def _again(files: Iterable[tuple[Path, Format]], options: Options) -> Iterator[t
 def _wanting(survey: Kinds, task: Checks | None) -> Iterator[tuple[str, str]]:
     """What the whole lacks for the task."""
     if not survey.documents:
-        yield "no document", "name the file or folder that holds the notes, or its format with --from"
+        known = isinstance(survey, Survey) and survey.findings.refused > 0
+        other = "name the file or folder that holds the notes, or its format with --from"
+        yield "no document", "mend what is listed above" if known else other
     elif not survey.worded:
         yield "no text has a letter or a digit", "name the column that holds the texts with --text-column"
     elif task is not None:

@@ -237,7 +237,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     except FileNotFoundError:
         beside = path.parent.iterdir() if path.parent.is_dir() else ()
         close = nearest(path.name, (other.name for other in beside))
-        raise DataError(path, None, "no such file", f"did you mean {close}?" if close else "") from None
+        raise DataError(path, None, "no such file", f"did you mean {path.with_name(close)}?" if close else "") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise DataError(path, None, "damaged gzip", "copy it again") from None
     except OSError as error:
