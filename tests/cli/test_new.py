@@ -193,7 +193,8 @@ def test_a_label_that_only_test_texts_have_is_told_before_the_run_refuses_it(tmp
     (tmp_path / "b.csv").write_text("\n".join(["text,label", *rows[20:], "Itches.,rash"]) + "\n")
     ended = cli("new", "a.csv", "b.csv", cwd=tmp_path)
     assert "labels" not in read(tmp_path / "study.toml")["corpus"]
-    assert (0, True) == (ended.code, "labels that no training text has: 1 — declare all labels first" in ended.err)
+    told = "labels that no training text has, and a run stops at: 1 — declare all labels first" in ended.err
+    assert (0, True, True) == (ended.code, told, "when that is done, run it: wardround run study.toml" in ended.out)
     assert "rash" not in ended.out + ended.err
 
 

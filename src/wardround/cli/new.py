@@ -101,11 +101,13 @@ def command(
     console.print(f"{out}: {task} with {sizes} documents ({FORMATS[form].about})")
     if named:
         console.print(f"each of the {named} training files becomes a site; [partition] says so, and can cut otherwise")
-    console.print(f"run it: wardround run {out}")
     trained, *tried = [survey.labels.keys() for survey in whole]
+    first = ""
     if known[task].takes == "labels" and "labels" not in study["corpus"] and (new := set().union(*tried) - trained):
-        remedy = f"declare all labels first (labels = […] in [corpus] of {out})"
-        errors.print(f"labels that no training text has: {len(new)} — {remedy}, or take these texts out")
+        remedy = f"declare all labels first (labels = […] in [corpus] of {out}), or take these texts out"
+        errors.print(f"labels that no training text has, and a run stops at: {len(new)} — {remedy}")
+        first = "when that is done, "
+    console.print(f"{first}run it: wardround run {out}")
 
 
 def _files(path: Path, test: Path | None, options: str, written: str) -> dict[str, Path]:
