@@ -285,6 +285,16 @@ def test_columns_by_number_mean_a_table_without_a_header(tmp_path: Path) -> None
     assert 30 == len([*corpus.placed("train", Problems())]), "the first row is a note, as it is for data check"
 
 
+@pytest.mark.parametrize("command", ["new", "data check"])
+def test_a_table_without_the_header_that_the_other_has_is_told_as_such(command: str, tmp_path: Path) -> None:
+    rows = [f"{note.text}\t{note.labels[0]}" for note in documents(30)]
+    (tmp_path / "train.tsv").write_text("\n".join(rows[:20]) + "\n")
+    (tmp_path / "test.tsv").write_text("\n".join(["sentence\tward", *rows[20:]]) + "\n")
+    ended = cli(*command.split(), ".", "--text-column", "sentence", "--label-column", "ward", cwd=tmp_path)
+    words = "train.tsv:1: no header, which test.tsv has — write the names of its columns into its first line"
+    assert words in ended.out + ended.err, ended
+
+
 def test_a_header_is_said_in_the_study_where_columns_are_numbered(tmp_path: Path) -> None:
     rows = [f"{at};the patient coughs since {at} days and sleeps badly;{'ab'[at % 2]}x" for at in range(40)]
     for name, some in (("a.csv", rows[:20]), ("b.csv", rows[20:])):

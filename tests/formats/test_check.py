@@ -394,6 +394,18 @@ def test_labels_that_look_alike_are_pointed_out(tmp_path: Path) -> None:
     )
 
 
+def test_labels_that_look_alike_by_letters_of_another_alphabet_are_pointed_out(tmp_path: Path) -> None:
+    rows = [{"text": f"rash {n}", "labels": [("no", "n\N{CYRILLIC SMALL LETTER O}", "yes")[n % 3]]} for n in range(9)]
+    (told,) = whats(looked(jsonl(tmp_path, *rows)), lost=False)
+    assert told.startswith("labels that look alike: ")
+
+
+def test_a_short_label_of_which_two_letters_changed_places_is_called_mistyped(tmp_path: Path) -> None:
+    rows = [{"text": f"rash {n}", "labels": ["yse" if n == 7 else ("yes", "no")[n % 2]]} for n in range(30)]
+    (one,) = looked(jsonl(tmp_path, *rows)).findings.listed
+    assert (8, True) == (one.line, one.what.endswith('is nearly "yes"'))
+
+
 @pytest.mark.parametrize(("typed", "line"), [("Disaese", 41), ("Diseases", 41), ("DISEASE", None), ("Gene", None)])
 def test_a_type_that_is_mistyped_once_is_told_with_its_line(typed: str, line: int | None, tmp_path: Path) -> None:
     """Without the token or what was typed; a class of its own says nothing."""

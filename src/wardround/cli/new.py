@@ -59,6 +59,7 @@ def command(
         from wardround.study.load import cells
 
         whole = [check(file, options, form=form) for file in files.values()]
+        _compare(files, whole, options)
         form = _format(whole)
         known = {name: kind for name, kind in TASKS.items() if kind.finds}
         one_of(task, known, "--task")
@@ -164,6 +165,14 @@ def _refuse(files: list[Path], options: str, count: int) -> None:
         f"{', '.join(ways)}, and write a study for that",
         1,
     )
+
+
+def _compare(files: Mapping[str, Path], whole: "list[Survey]", options: Options) -> None:
+    """Add what shows only beside the files of other splits."""
+    from wardround.formats.unread import headless
+
+    forms = [(file, next(iter(survey.formats), "")) for file, survey in zip(files.values(), whole, strict=True)]
+    whole[0].findings.mention_each(headless((one for one in forms if one[0].is_file()), options))
 
 
 def _format(whole: "list[Survey]") -> str:
