@@ -217,6 +217,25 @@ def test_where_some_texts_name_no_source_sites_are_drawn_from_all(tmp_path: Path
     assert "1 of the training texts name no source, so all are cut" in (tmp_path / "study.toml").read_text()
 
 
+def test_a_column_of_texts_is_no_column_of_sources(tmp_path: Path) -> None:
+    wards(tmp_path, 2)
+    for other in ("source", "label", "id", "patient"):
+        ended = cli("new", "a.csv", "b.csv", "--text-column", "Befund", f"--{other}-column", "Befund", cwd=tmp_path)
+        words = f"--text-column and --{other}-column name the same; a text is no {other}"
+        assert (2, True) == (ended.code, words in ended.err), ended
+    assert 0 == cli("new", "a.csv", "b.csv", *COLUMNS, cwd=tmp_path).code
+    ended = cli("run", "study.toml", "--set", "corpus.source=Befund", cwd=tmp_path)
+    assert (2, True) == (ended.code, "text and source name the same column" in ended.err), ended
+
+
+def test_a_source_for_each_text_is_asked_about(tmp_path: Path) -> None:
+    wards(tmp_path, 90)
+    ended = cli("new", "a.csv", "b.csv", *COLUMNS, cwd=tmp_path)
+    assert (0, True) == (ended.code, "each text has a source of its own: does --source-column house" in ended.err), (
+        ended
+    )
+
+
 @pytest.mark.parametrize(("sources", "expected"), [(2, {"name": "source"}), (30, {"name": "source", "sites": 3})])
 def test_whoever_names_the_column_of_hospitals_gets_sites_by_it(
     sources: int, expected: dict[str, Any], tmp_path: Path
@@ -403,7 +422,8 @@ def test_what_a_task_would_leave_out_is_told_and_accepted_if_asked(tmp_path: Pat
         (tmp_path / f"{split}.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in (row, near, near, *apart)))
     arguments = ("new", "train.jsonl", "test.jsonl", "--task", "relation")
     ended = cli(*arguments, cwd=tmp_path)
-    assert (1, True) == (ended.code, "relation across sentences, left out" in ended.err)
+    words = 'of what is listed, these would be lost: "relation across sentences, left out" (2); the rest is only told'
+    assert (1, True) == (ended.code, words in ended.err), ended
     assert 0 == cli(*arguments, "--lossy", cwd=tmp_path).code
     assert ["none", "causes"] == read(tmp_path / "study.toml")["corpus"]["labels"]
 
@@ -420,6 +440,7 @@ def test_what_a_run_would_refuse_is_refused_with_the_way_round_it(tmp_path: Path
         assert (1, []) == (ended.code, [*tmp_path.glob("*.toml")])
         assert "train.jsonl:8: a key occurs twice in a JSON object" in ended.err
         assert "a run would stop at 1 of what is listed" in ended.err
+        assert bool(more) == ("of what is listed, also with --lossy; mend it" in ended.err)
     command = ended.err.partition("wardround data convert ")[2].partition(",")[0].split()
     assert 0 == cli("data", "convert", *command, cwd=tmp_path).code
     assert 0 == cli("new", "train-read.jsonl", "test.jsonl", cwd=tmp_path).code

@@ -387,6 +387,11 @@ def test_what_a_classifier_would_refuse_is_refused_here(tmp_path: Path) -> None:
     assert ["text with several labels"] * 2 == whats(survey, lost=True)
 
 
+def test_one_label_alone_is_told_also_without_a_task(tmp_path: Path) -> None:
+    rows = [{"text": f"rash {n}", "labels": ["flu"]} for n in range(10)]
+    assert ["one label alone, so there is nothing to tell apart"] == whats(looked(jsonl(tmp_path, *rows)), lost=False)
+
+
 def test_labels_that_look_alike_are_pointed_out(tmp_path: Path) -> None:
     rows = [{"text": f"rash {n}", "labels": [("cell", "Cell")[n % 2]]} for n in range(4)]
     assert ['labels that look alike: "Cell" 2 times, "cell" 2 times'] == whats(

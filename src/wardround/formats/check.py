@@ -232,7 +232,7 @@ def check(
             findings.refuse(DataError(path, None, what, remedy))
         for place, what, remedy in _wanting_by_split(survey, trained, both, splits, read):
             findings.refuse(DataError(place, None, what, remedy))
-        findings.mention_all(path, survey.alike())
+        findings.mention_all(path, (*survey.alike(), *(survey.alone() if view is None else ())))
         findings.mention_each(survey.mistyped())
         findings.mention_each(survey.like_notes(view) if view in VIEWS else ())
         findings.mention_all(path, (*leaks.found(), *_untrained(survey, trained, both)))

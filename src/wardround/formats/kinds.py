@@ -21,7 +21,7 @@ from wardround.text.document import Document, Placed
 from wardround.text.facts import BagSentence
 from wardround.text.language import has_words
 from wardround.text.reading import nearest
-from wardround.text.shown import names_of, rare, shown, unlike_names
+from wardround.text.shown import FEWEST, names_of, rare, shown, unlike_names
 
 KINDS = {"labels": "labels", "entities": "types of entities", "relations": "types of relations"}
 
@@ -70,6 +70,14 @@ class Kinds:
             if why := unlike_names(getattr(self, kind)):
                 where = f'column "{column}" does' if column and kind == "labels" else f"what stands for {words} does"
                 yield f"{where} not look like {words}: {why}", "are columns swapped, or is one misnamed?"
+
+    def alone(self) -> Iterator[tuple[str, str]]:
+        """That there is one label, where each of several would be a class."""
+        if len(self.labels) == 1 and self.labels.total() >= FEWEST and not self.entities:
+            yield (
+                "one label alone, so there is nothing to tell apart",
+                "is it the right column? Or add texts with another",
+            )
 
     def place(self, placed: Placed) -> None:
         """Remember where the names of a document stand first, as long as there are few."""
