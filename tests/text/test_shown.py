@@ -62,7 +62,7 @@ def test_names_are_what_repeats_and_is_short() -> None:
 def test_a_long_name_of_one_piece_is_a_name_if_it_repeats_often() -> None:
     """A class of IMCS-21 was taken for a note for its 43 characters, though it stood there 59 times."""
     name = "Request-Existing_Examination_and_Treatment"
-    assert (frozenset(), {name}) == (names_of({name: 9}), names_of({name: 10}))
+    assert (frozenset(), frozenset({name})) == (names_of({name: 9}), names_of({name: 10}))
     assert (name,) == occurring("labels", "labels", rows_of(*[name] * 10))
     for note in (
         "患者咳嗽三天有痰两天前开始发热",

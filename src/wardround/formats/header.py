@@ -43,7 +43,7 @@ def usual_columns(names: Sequence[str]) -> dict[str, str]:
     return {meaning: folded[name] for meaning, name in first if name is not None}
 
 
-def has_usual(names: Sequence[str]) -> bool:
+def has_usual(names: Iterable[str]) -> bool:
     """Whether a first row is a header: it has a usual name."""
     return any(name.casefold() in KNOWN for name in names)
 
@@ -86,7 +86,9 @@ def _likely(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         return ""
     texts = [number for number, values in enumerate(columns, 1) if like_texts(values)]
     labels = [number for number, values in enumerate(columns, 1) if like_labels(values)]
-    looks = [f"{what} in {' or '.join(map(str, some))}" for what, some in (("texts", texts), ("labels", labels)) if some]
+    looks = [
+        f"{what} in {' or '.join(map(str, some))}" for what, some in (("texts", texts), ("labels", labels)) if some
+    ]
     return f" (by their looks {', '.join(looks)})" if looks else ""
 
 
