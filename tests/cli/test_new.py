@@ -193,7 +193,8 @@ def test_a_label_that_only_test_texts_have_is_told_before_the_run_refuses_it(tmp
     (tmp_path / "b.csv").write_text("\n".join(["text,label", *rows[20:], "Itches.,rash"]) + "\n")
     ended = cli("new", "a.csv", "b.csv", cwd=tmp_path)
     assert "labels" not in read(tmp_path / "study.toml")["corpus"]
-    assert (0, True) == (ended.code, "labels that no training text has: 1 — declare all labels first" in ended.err)
+    told = "labels that no training text has, and a run stops at: 1 — declare all labels first" in ended.err
+    assert (0, True, True) == (ended.code, told, "when that is done, run it: wardround run study.toml" in ended.out)
     assert "rash" not in ended.out + ended.err
 
 
@@ -214,6 +215,25 @@ def test_where_some_texts_name_no_source_sites_are_drawn_from_all(tmp_path: Path
     assert 0 == cli("new", "a.csv", "b.csv", *COLUMNS, cwd=tmp_path).code
     assert {"name": "iid", "sites": 3} == read(tmp_path / "study.toml")["partition"]
     assert "1 of the training texts name no source, so all are cut" in (tmp_path / "study.toml").read_text()
+
+
+def test_a_column_of_texts_is_no_column_of_sources(tmp_path: Path) -> None:
+    wards(tmp_path, 2)
+    for other in ("source", "label", "id", "patient"):
+        ended = cli("new", "a.csv", "b.csv", "--text-column", "Befund", f"--{other}-column", "Befund", cwd=tmp_path)
+        words = f"--text-column and --{other}-column name the same; a text is no {other}"
+        assert (2, True) == (ended.code, words in ended.err), ended
+    assert 0 == cli("new", "a.csv", "b.csv", *COLUMNS, cwd=tmp_path).code
+    ended = cli("run", "study.toml", "--set", "corpus.source=Befund", cwd=tmp_path)
+    assert (2, True) == (ended.code, "text and source name the same column" in ended.err), ended
+
+
+def test_a_source_for_each_text_is_asked_about(tmp_path: Path) -> None:
+    wards(tmp_path, 90)
+    ended = cli("new", "a.csv", "b.csv", *COLUMNS, cwd=tmp_path)
+    assert (0, True) == (ended.code, "each text has a source of its own: does --source-column house" in ended.err), (
+        ended
+    )
 
 
 @pytest.mark.parametrize(("sources", "expected"), [(2, {"name": "source"}), (30, {"name": "source", "sites": 3})])
@@ -282,6 +302,16 @@ def test_columns_by_number_mean_a_table_without_a_header(tmp_path: Path) -> None
     (tmp_path / "hand.toml").write_text("".join([tables, *lines]))
     corpus = load_study(tmp_path / "hand.toml")[0].study.corpus
     assert 30 == len([*corpus.placed("train", Problems())]), "the first row is a note, as it is for data check"
+
+
+@pytest.mark.parametrize("command", ["new", "data check"])
+def test_a_table_without_the_header_that_the_other_has_is_told_as_such(command: str, tmp_path: Path) -> None:
+    rows = [f"{note.text}\t{note.labels[0]}" for note in documents(30)]
+    (tmp_path / "train.tsv").write_text("\n".join(rows[:20]) + "\n")
+    (tmp_path / "test.tsv").write_text("\n".join(["sentence\tward", *rows[20:]]) + "\n")
+    ended = cli(*command.split(), ".", "--text-column", "sentence", "--label-column", "ward", cwd=tmp_path)
+    words = "train.tsv:1: no header, which test.tsv has — write the names of its columns into its first line"
+    assert words in ended.out + ended.err, ended
 
 
 def test_a_header_is_said_in_the_study_where_columns_are_numbered(tmp_path: Path) -> None:
@@ -392,7 +422,8 @@ def test_what_a_task_would_leave_out_is_told_and_accepted_if_asked(tmp_path: Pat
         (tmp_path / f"{split}.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in (row, near, near, *apart)))
     arguments = ("new", "train.jsonl", "test.jsonl", "--task", "relation")
     ended = cli(*arguments, cwd=tmp_path)
-    assert (1, True) == (ended.code, "relation across sentences, left out" in ended.err)
+    words = 'of what is listed, these would be lost: "relation across sentences, left out" (2); the rest is only told'
+    assert (1, True) == (ended.code, words in ended.err), ended
     assert 0 == cli(*arguments, "--lossy", cwd=tmp_path).code
     assert ["none", "causes"] == read(tmp_path / "study.toml")["corpus"]["labels"]
 
@@ -409,6 +440,7 @@ def test_what_a_run_would_refuse_is_refused_with_the_way_round_it(tmp_path: Path
         assert (1, []) == (ended.code, [*tmp_path.glob("*.toml")])
         assert "train.jsonl:8: a key occurs twice in a JSON object" in ended.err
         assert "a run would stop at 1 of what is listed" in ended.err
+        assert bool(more) == ("of what is listed, also with --lossy; mend it" in ended.err)
     command = ended.err.partition("wardround data convert ")[2].partition(",")[0].split()
     assert 0 == cli("data", "convert", *command, cwd=tmp_path).code
     assert 0 == cli("new", "train-read.jsonl", "test.jsonl", cwd=tmp_path).code

@@ -387,11 +387,28 @@ def test_what_a_classifier_would_refuse_is_refused_here(tmp_path: Path) -> None:
     assert ["text with several labels"] * 2 == whats(survey, lost=True)
 
 
+def test_one_label_alone_is_told_also_without_a_task(tmp_path: Path) -> None:
+    rows = [{"text": f"rash {n}", "labels": ["flu"]} for n in range(10)]
+    assert ["one label alone, so there is nothing to tell apart"] == whats(looked(jsonl(tmp_path, *rows)), lost=False)
+
+
 def test_labels_that_look_alike_are_pointed_out(tmp_path: Path) -> None:
     rows = [{"text": f"rash {n}", "labels": [("cell", "Cell")[n % 2]]} for n in range(4)]
     assert ['labels that look alike: "Cell" 2 times, "cell" 2 times'] == whats(
         looked(jsonl(tmp_path, *rows)), lost=False
     )
+
+
+def test_labels_that_look_alike_by_letters_of_another_alphabet_are_pointed_out(tmp_path: Path) -> None:
+    rows = [{"text": f"rash {n}", "labels": [("no", "n\N{CYRILLIC SMALL LETTER O}", "yes")[n % 3]]} for n in range(9)]
+    (told,) = whats(looked(jsonl(tmp_path, *rows)), lost=False)
+    assert told.startswith("labels that look alike: ")
+
+
+def test_a_short_label_of_which_two_letters_changed_places_is_called_mistyped(tmp_path: Path) -> None:
+    rows = [{"text": f"rash {n}", "labels": ["yse" if n == 7 else ("yes", "no")[n % 2]]} for n in range(30)]
+    (one,) = looked(jsonl(tmp_path, *rows)).findings.listed
+    assert (8, True) == (one.line, one.what.endswith('is nearly "yes"'))
 
 
 @pytest.mark.parametrize(("typed", "line"), [("Disaese", 41), ("Diseases", 41), ("DISEASE", None), ("Gene", None)])

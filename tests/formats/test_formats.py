@@ -649,7 +649,7 @@ def test_pubtators_concepts_become_mentions(tmp_path: Path) -> None:
     causes = [Relation("causes", "D1#2", "D9|D8", attributes=(ALL_MENTIONS, one)) for one in which]
     causes[1] = replace(causes[1], attributes=(ALL_MENTIONS, Attribute("novelty", "Novel"), which[1]))
     assert causes == list(document.relations)
-    expected = [f"{line}: relation of concepts, taken for one of all their mentions" for line in (6, 7)]
+    expected = [f"{line}: relation between concepts, taken to hold for each pair of their mentions" for line in (6, 7)]
     assert expected == actual
 
 

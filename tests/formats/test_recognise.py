@@ -116,3 +116,12 @@ def test_hostile_beginnings_are_recognised_or_refused(tmp_path: Path) -> None:
 def test_a_beginning_is_looked_at_no_deeper_than_it_says_something(level: str, depth: int, tmp_path: Path) -> None:
     ends = "".join({"[": "]", "{": "}"}[mark] for mark in reversed(level) if mark in "[{")
     assert form_of(tmp_path, level * depth + "{}" + ends * depth) in ("jsonl", "JSON over several lines", "fhir")
+
+
+def test_rows_of_the_ade_corpus_are_answered_with_its_name(tmp_path: Path) -> None:
+    (tmp_path / "DRUG-AE.rel").write_text(
+        "10030778|Azithromycin-induced ototoxicity.|ototoxicity|43|54|azithromycin|22|34\n"
+    )
+    with pytest.raises(DataError, match='name = "ade" in') as caught:
+        recognised(tmp_path / "DRUG-AE.rel")
+    assert "ototoxicity" not in str(caught.value)

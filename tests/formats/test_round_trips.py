@@ -201,7 +201,7 @@ def test_pubtator_gives_back_all_but_line_breaks_and_labels(documents: list[Docu
         moved = losses.counts["which mentions of two concepts are related"]
         links = [[replace(link, attributes=()) for link in both.relations] for both in named]
         assert links[0] == links[1] or (moved and [link.type for link in links[0]] == [link.type for link in links[1]])
-    assert set(problems.counts) <= {"relation of concepts, taken for one of all their mentions"}
+    assert set(problems.counts) <= {"relation between concepts, taken to hold for each pair of their mentions"}
     entities = [entity for one in documents for entity in one.entities]
     assert sum(len(entity.attributes) for entity in entities) == losses.counts["attributes of entities"]
     linked = sum(len(link.attributes) for one in documents for link in one.relations)

@@ -59,6 +59,20 @@ def test_names_are_what_repeats_and_is_short() -> None:
         assert frozenset() == names_of({note: 5})
 
 
+def test_a_long_name_of_one_piece_is_a_name_if_it_repeats_often() -> None:
+    """A class of IMCS-21 was taken for a note for its 43 characters, though it stood there 59 times."""
+    name = "Request-Existing_Examination_and_Treatment"
+    assert (frozenset(), frozenset({name})) == (names_of({name: 9}), names_of({name: 10}))
+    assert (name,) == occurring("labels", "labels", rows_of(*[name] * 10))
+    for note in (
+        "患者咳嗽三天有痰两天前开始发热",
+        "Aspirin gave her a rash and a fever",
+        "x" * 81,
+        f"{'seen_' * 9}on_2019-03-04",
+    ):
+        assert frozenset() == names_of({note: 50})
+
+
 def test_of_a_column_of_which_most_values_occur_once_nothing_is_a_name() -> None:
     words = Counter(["the", "the", *(f"word {n}" for n in range(998))])
     assert "998 of 1,000 values occur once" == unlike_names(words)

@@ -202,6 +202,39 @@ def test_a_table_without_a_header_is_read_by_the_numbers_of_its_columns(data: Pa
     assert wardround.evaluate(data / "classification", source).figures == result.figures
 
 
+def test_a_table_needs_no_column_that_only_training_names(data: Path, tmp_path: Path) -> None:
+    """A study's columns for ids and patients were asked of every file, with the option for texts."""
+    rows = [json.loads(line) for line in files(data, "classification")[0].read_text().splitlines()]
+    for name, head in (("all.csv", ["text", "label", "number", "whom"]), ("bare.csv", ["text", "label"])):
+        with (tmp_path / name).open("w", newline="") as file:
+            cells = [[row["text"], row["labels"][0], f"n{at}", f"p{at // 2}"] for at, row in enumerate(rows)]
+            csv.writer(file).writerows([head, *(one[: len(head)] for one in cells)])
+    places = {split: {"hospital-0": str(tmp_path / "all.csv")} for split in ("train", "test")}
+    corpus = {"format": "csv", **places, "id": "number", "patient": "whom"}
+    run = trained_models.trained(
+        tmp_path / "run", corpus=corpus, task=TASKS["classification"], method={"name": "fedavg"}
+    )
+    result = wardround.evaluate(run, tmp_path / "bare.csv")
+    assert wardround.evaluate(run, tmp_path / "all.csv").figures == result.figures
+
+
+def test_types_of_entities_that_have_another_name_are_mapped_for_relations_too(data: Path, tmp_path: Path) -> None:
+    source = files(data, "relation")[0]
+    odd = [json.loads(line) for line in source.read_text().splitlines()]
+    kinds = {"treatment": "DRUG", "problem": "ADE", "test": "EXAM"}
+    for row in odd:
+        for entity in row["entities"]:
+            entity["type"] = kinds[entity["type"]]
+    (tmp_path / "odd.jsonl").write_text("".join(json.dumps(row) + "\n" for row in odd))
+    back = {theirs: mine for mine, theirs in kinds.items()}
+    renamed = wardround.evaluate(data / "relation", tmp_path / "odd.jsonl", rename=back)
+    assert wardround.evaluate(data / "relation", source).figures == renamed.figures
+    ended = cli("evaluate", data / "relation", tmp_path / "odd.jsonl", cwd=tmp_path)
+    words = "no pair of entities of the types that the model relates (problem, test, treatment)"
+    assert (2, True) == (ended.code, words in ended.err), ended
+    assert "--rename THEIRS=problem, first the files' name" in ended.err
+
+
 def test_files_in_the_encoding_of_the_training_files_are_read_in_it_and_utf_8_as_such(tmp_path: Path) -> None:
     """The test file of the very run was refused: its study says `encoding`, and nobody had looked there."""
     rows = "".join(f"患者咳嗽{n}天来院就诊,{('呼吸科', '消化科')[n % 2]}\n" for n in range(30))

@@ -11,6 +11,7 @@ printed only with `--show-text`.
 import os
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
@@ -52,13 +53,12 @@ def command(
     with refusals(out):
         written = f" --task {task}" * bool(task) + f" --out {quote(str(out))}" * (out != DEFAULT)
         files = _files(path, test, as_given(options, form), written)
-        from wardround.formats.check import NO_PLACE, check
-        from wardround.formats.doccano import METADATA
-        from wardround.formats.jsonl import NOT_OURS
+        from wardround.formats.check import check
         from wardround.study.draft import Draft, drafted
         from wardround.study.load import cells
 
         whole = [check(file, options, form=form) for file in files.values()]
+        _compare(files, whole, options)
         form = _format(whole)
         known = {name: kind for name, kind in TASKS.items() if kind.finds}
         one_of(task, known, "--task")
@@ -71,14 +71,14 @@ def command(
         if lacking and lacking == sum(survey.findings.refused for survey in whole):
             fail("nothing was written; mend what is listed above", 1)
         if refused := [file for file, survey in zip(files.values(), whole, strict=True) if survey.findings.refused]:
-            _refuse(refused, as_given(options, form), sum(survey.findings.refused for survey in whole))
-        unread = (
-            METADATA,
-            NOT_OURS,
-            *NO_PLACE,
-        )  # stays in the files, as columns of a table do that nothing reads: only listed
-        if not lossy and any(one.lost and one.what not in unread for survey in whole for one in survey.findings.listed):
-            fail("nothing was written; mend what is listed above, or go on with --lossy and set it in the study", 1)
+            _refuse(refused, as_given(options, form), sum(survey.findings.refused for survey in whole), lossy=lossy)
+        if not lossy and (kinds := _losses(whole)):
+            rest = "the rest is only told; mend it, or go on with --lossy and set it in the study"
+            fail(f"nothing was written: of what is listed, these would be lost: {kinds}; {rest}", 1)
+        if options.source and 1 < whole[0].documents == len(whole[0].sources):
+            errors.print(
+                f"each text has a source of its own: does --source-column {options.source} name hospitals or wards?"
+            )
         settings, named = _paths(files, whole, out.parent, options)
         settings |= _columns(form, files["train"], options)
         text = drafted(
@@ -101,11 +101,13 @@ def command(
     console.print(f"{out}: {task} with {sizes} documents ({FORMATS[form].about})")
     if named:
         console.print(f"each of the {named} training files becomes a site; [partition] says so, and can cut otherwise")
-    console.print(f"run it: wardround run {out}")
     trained, *tried = [survey.labels.keys() for survey in whole]
+    first = ""
     if known[task].takes == "labels" and "labels" not in study["corpus"] and (new := set().union(*tried) - trained):
-        remedy = f"declare all labels first (labels = […] in [corpus] of {out})"
-        errors.print(f"labels that no training text has: {len(new)} — {remedy}, or take these texts out")
+        remedy = f"declare all labels first (labels = […] in [corpus] of {out}), or take these texts out"
+        errors.print(f"labels that no training text has, and a run stops at: {len(new)} — {remedy}")
+        first = "when that is done, "
+    console.print(f"{first}run it: wardround run {out}")
 
 
 def _files(path: Path, test: Path | None, options: str, written: str) -> dict[str, Path]:
@@ -150,7 +152,20 @@ def _paths(
     }, len(known)
 
 
-def _refuse(files: list[Path], options: str, count: int) -> None:
+def _losses(whole: "list[Survey]") -> str:
+    """What would be lost of the files, each kind with its count; what nothing reads stays in them."""
+    from wardround.formats.check import NO_PLACE
+    from wardround.formats.doccano import METADATA
+    from wardround.formats.jsonl import NOT_OURS
+
+    sizes = Counter[str]()
+    for survey in whole:
+        lost = {one.group: one.what for one in survey.findings.listed if one.lost}
+        sizes.update({what: survey.findings.sizes[group] for group, what in lost.items()})
+    return ", ".join(f'"{what}" ({n:,})' for what, n in sizes.items() if what not in (METADATA, NOT_OURS, *NO_PLACE))
+
+
+def _refuse(files: list[Path], options: str, count: int, *, lossy: bool) -> None:
     """What a reader refuses stops a run, which knows no --lossy: say how the rest can be used."""
     ways = [
         f"wardround data convert {quote(str(file))} {quote(str(file.with_name(f'{file.stem}-read.jsonl')))} "
@@ -158,10 +173,19 @@ def _refuse(files: list[Path], options: str, count: int) -> None:
         for file in files
     ]
     fail(
-        f"nothing was written: a run would stop at {count:,} of what is listed; mend it, or take what can be read: "
+        f"nothing was written: a run would stop at {count:,} of what is listed{', also with --lossy' * lossy}; "
+        f"mend it, or take what can be read: "
         f"{', '.join(ways)}, and write a study for that",
         1,
     )
+
+
+def _compare(files: Mapping[str, Path], whole: "list[Survey]", options: Options) -> None:
+    """Add what shows only beside the files of other splits."""
+    from wardround.formats.unread import headless
+
+    forms = [(file, next(iter(survey.formats), "")) for file, survey in zip(files.values(), whole, strict=True)]
+    whole[0].findings.mention_each(headless((one for one in forms if one[0].is_file()), options))
 
 
 def _format(whole: "list[Survey]") -> str:

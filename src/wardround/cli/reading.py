@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from wardround.cli.options import fail, one_of
-from wardround.formats.options import Options
+from wardround.formats.options import Options, text_twice
 from wardround.formats.register import FORMATS
 from wardround.text.shown import showing_text
 
@@ -99,6 +99,8 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
         options = Options(**{name: given.pop(f"read_{name}") for name in SHARED})
         options = replace(options, delimiter=_one_sign(options.delimiter))
         one_of(given["form"], FORMATS, "--from")
+        if twice := text_twice(options):
+            fail(f"--text-column and --{twice}-column name the same; a text is no {twice}")
         with showing_text(options.show_text):
             command(options=options, **given)
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from wardround.formats.options import VIEWS, Column, Options, View
+from wardround.formats.options import VIEWS, Column, Options, View, text_twice
 from wardround.formats.recognise import recognised
 from wardround.formats.register import FORMATS, Format, misuses
 from wardround.text.document import Document, Placed
@@ -91,6 +91,8 @@ class Files:
     def __post_init__(self) -> None:
         if wrong := misuses(self.format, {one.name: getattr(self, one.name) for one in fields(self)}):
             raise ValueError("; ".join(wrong))
+        if twice := text_twice(self):
+            raise ValueError(f"text and {twice} name the same column; a text is no {twice}")
         if self.view not in self.form.holds:
             able = [name for name, form in FORMATS.items() if self.view in form.holds and form.writes]
             remedy = (

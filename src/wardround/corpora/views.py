@@ -107,7 +107,7 @@ class RelatedPairs(Files):
     labels: tuple[str, ...] = ()
     """If given, any other label is an error; without it, the labels are those that occur in training."""
     rename: dict[str, str] | None = None
-    """From a label in the files to one of the study's."""
+    """From a label or a type of entities in the files to one of the study's."""
     pairs: tuple[tuple[str, str], ...] = ()
     """The types of head and tail that may be related; without it, those of the relations in training."""
     none: str | None = None
@@ -161,7 +161,8 @@ class RelatedPairs(Files):
                 replace(one, type=self.renamed(one.type, self.rename, self.labels, "label", place))
                 for one, place in zip(relations, places, strict=True)
             )
-            yield row._replace(document=replace(row.document, relations=tuple(named)))
+            typed = (replace(one, type=(self.rename or {}).get(one.type, one.type)) for one in row.document.entities)
+            yield row._replace(document=replace(row.document, entities=tuple(typed), relations=tuple(named)))
 
     @cached_property
     def _allowed(self) -> Collection[tuple[str, str]]:

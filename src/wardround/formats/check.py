@@ -26,7 +26,7 @@ from wardround.formats.register import Format
 from wardround.formats.remedies import NEARLY, REMEDIES
 from wardround.formats.repeats import Texts
 from wardround.formats.splits import splits_in
-from wardround.formats.unread import unread
+from wardround.formats.unread import headless, unread
 from wardround.text.document import Document, Entity, Placed, Relation
 from wardround.text.language import language
 from wardround.text.reading import DataError, Problems, digest, near_digest
@@ -224,6 +224,7 @@ def check(
                     task.check(placed, findings, format_.usual.get("scope", "sentence"))
                 for kind, start in looks_like(placed.document.text, finder) if phi else ():
                     findings.add(placed.path, placed.line_at(start), kind, REMEDY, lost=False)
+    findings.mention_each(headless(((file, format_.name) for file, format_ in files), options))
     leaks = Leaks(splits)
     _count_repeats(survey, leaks, texts, pairs=None if view is None else view == "pairs")
     if not survey.unreadable:
@@ -231,7 +232,7 @@ def check(
             findings.refuse(DataError(path, None, what, remedy))
         for place, what, remedy in _wanting_by_split(survey, trained, both, splits, read):
             findings.refuse(DataError(place, None, what, remedy))
-        findings.mention_all(path, survey.alike())
+        findings.mention_all(path, (*survey.alike(), *(survey.alone() if view is None else ())))
         findings.mention_each(survey.mistyped())
         findings.mention_each(survey.like_notes(view) if view in VIEWS else ())
         findings.mention_all(path, (*leaks.found(), *_untrained(survey, trained, both)))

@@ -20,7 +20,7 @@ from wardround.text.document import Attribute, Entity, Relation
 from wardround.text.reading import DataError, Problems
 from wardround.text.shown import quoted
 
-OF_ALL = "relation of concepts, taken for one of all their mentions"
+OF_ALL = "relation between concepts, taken to hold for each pair of their mentions"
 ByType = dict[tuple[str, str], list[str]]
 """The ids of mentions by a concept and their type."""
 

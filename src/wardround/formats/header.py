@@ -43,7 +43,7 @@ def usual_columns(names: Sequence[str]) -> dict[str, str]:
     return {meaning: folded[name] for meaning, name in first if name is not None}
 
 
-def has_usual(names: Sequence[str]) -> bool:
+def has_usual(names: Iterable[str]) -> bool:
     """Whether a first row is a header: it has a usual name."""
     return any(name.casefold() in KNOWN for name in names)
 

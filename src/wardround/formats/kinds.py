@@ -4,9 +4,9 @@
     kinds.take(placed)
     for what, remedy in kinds.unlike("diagnosis"): ...
 
-Labels that differ only in capitals, in full-width letters, blanks, hyphens or underscores are one label written twice,
-as a rule; `alike` lists them. A bag names its relation and types once, however many sentences it has, and is counted as
-often.
+Labels that differ only in capitals, in full-width letters, in Cyrillic or Greek letters that look like Latin ones,
+blanks, hyphens or underscores are one label written twice, as a rule; `alike` lists them. A bag names its relation and
+types once, however many sentences it has, and is counted as often.
 """
 
 import re
@@ -21,10 +21,12 @@ from wardround.text.document import Document, Placed
 from wardround.text.facts import BagSentence
 from wardround.text.language import has_words
 from wardround.text.reading import nearest
-from wardround.text.shown import names_of, rare, shown, unlike_names
+from wardround.text.shown import FEWEST, names_of, rare, shown, unlike_names
 
 KINDS = {"labels": "labels", "entities": "types of entities", "relations": "types of relations"}
 
+LIKE_LATIN = str.maketrans("авекмнорстухіјѕԛԝґүһԁӏαβεικνορτυχζηѵ", "abekmhopctyxijsqwryhdlabeikvoptuxzhv")
+"""Cyrillic and Greek letters, their capitals taken for small ones, and the Latin ones that they look like."""
 MOST = 200  # names among which a mistyped one is looked for
 NEARLY = 0.8
 
@@ -69,6 +71,14 @@ class Kinds:
                 where = f'column "{column}" does' if column and kind == "labels" else f"what stands for {words} does"
                 yield f"{where} not look like {words}: {why}", "are columns swapped, or is one misnamed?"
 
+    def alone(self) -> Iterator[tuple[str, str]]:
+        """That there is one label, where each of several would be a class."""
+        if len(self.labels) == 1 and self.labels.total() >= FEWEST and not self.entities:
+            yield (
+                "one label alone, so there is nothing to tell apart",
+                "is it the right column? Or add texts with another",
+            )
+
     def place(self, placed: Placed) -> None:
         """Remember where the names of a document stand first, as long as there are few."""
         for kind, name, start in _named(placed.document):
@@ -80,7 +90,8 @@ class Kinds:
         for (kind, name), (path, line) in self.firsts.items() if len(self.firsts) < MOST else ():
             counts: Counter[str] = getattr(self, kind)
             others = [one for one in names_of(counts) if counts[one] > 1 and _letters(one) != _letters(name)]
-            if counts[name] == 1 and (close := nearest(name, others, alike=NEARLY)):
+            turned = (one for one in others if _turned(_letters(name), _letters(one)))
+            if counts[name] == 1 and (close := nearest(name, others, alike=NEARLY) or next(turned, None)):
                 what = f'one of the {KINDS[kind]} occurs once, has {len(name)} characters, and is nearly "{close}"'
                 yield path, line, what, "mistyped? Mend it, or map it with rename"
 
@@ -101,7 +112,7 @@ class Kinds:
             counts: Counter[str] = getattr(self, kind)
             names, forms = names_of(counts), dict[str, list[str]]()
             for name in sorted(counts):
-                folded = unicodedata.normalize("NFKC", name).casefold()
+                folded = unicodedata.normalize("NFKC", name).casefold().translate(LIKE_LATIN)
                 forms.setdefault(re.sub(r"[\s_-]+", "", folded), []).append(name)
             for same in forms.values():
                 if len(same) > 1:
@@ -120,3 +131,10 @@ def _named(document: Document) -> Iterator[tuple[str, str, int]]:
 
 def _letters(name: str) -> str:
     return re.sub(r"[\d\W_]+", "", name.casefold())
+
+
+def _turned(name: str, other: str) -> bool:
+    """Whether two names differ by two neighbours that have changed places: `yse`."""
+    unlike = [at for at, (mine, theirs) in enumerate(zip(name, other, strict=False)) if mine != theirs]
+    first, last = (unlike[0], unlike[-1]) if len(unlike) == 2 else (0, 0)
+    return len(name) == len(other) and last == first + 1 and name[first : last + 1] == other[last] + other[first]

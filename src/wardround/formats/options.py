@@ -2,7 +2,7 @@
 
 from collections.abc import Container
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from wardround.text.tags import Scheme
 
@@ -66,3 +66,11 @@ class Options:
         """
         named = str(getattr(self, meaning) or meaning)
         return named if named in row else meaning
+
+
+def text_twice(said: Any) -> str:
+    """What else the column of the text is named for, or nothing; of `Options` or a study's files."""
+    texts = said.text if isinstance(said.text, tuple) else (said.text,)
+    return next(
+        (one for one in ("label", "id", "source", "patient") if getattr(said, one) and getattr(said, one) in texts), ""
+    )

@@ -41,6 +41,8 @@ KEYS = (
 """What the first object of a format has under which keys."""
 PROLOGUE = r"(?:\s|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*+(?:\[.*?\]\s*)?>)*+"
 XML = re.compile(PROLOGUE + r"<(?=[A-Za-z?!])(collection\b)?", re.DOTALL)
+ADE = re.compile(r"\d+\|[^|]+(\|[^|]+\|\d+\|\d+){2}")
+"""A row of `DRUG-AE.rel`."""
 JSON = re.compile(r'\[\s*[\[{"\]\d]|\{\s*["}]|[\[{]\s*$')
 
 ENDINGS = {
@@ -221,6 +223,11 @@ def _columns(path: Path, lines: Sequence[str], by_name: str) -> str:
         return "omop" if is_note_table(names) else "csv"
     if by_name:
         return by_name
+    if ADE.fullmatch(lines[0]):
+        remedy = 'a study has it by its name, name = "ade" in [corpus], in the folder WARDROUND_DATA'
+        raise DataError(
+            path, 1, "rows as those of the ADE corpus (ade_corpus_v2)", f"{remedy}: wardround settings corpus ade"
+        )
     raise DataError(path, None, "no format recognised", f"name it with --from: {', '.join(FORMATS)}")
 
 

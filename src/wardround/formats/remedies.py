@@ -17,7 +17,7 @@ REMEDIES = {
     DISCONTINUOUS: "tags and markers have no gaps; shorten or split it if what lies between matters",
     "relation across lines, left out": 'candidates are pairs within a line; scope = "note" takes all',
     "relation across sentences, left out": 'candidates are pairs within a sentence; scope = "note" takes all',
-    OF_ALL: "nothing, if the text was annotated as a whole: every pair of these mentions is learnt as related",
+    OF_ALL: "nothing to mend where texts were annotated as a whole, as PubTator's are",
     "relation of an entity that is left out, left out": "mend the entity first",
     "comment, ignored": "nothing, unless it holds what should be learnt",
     NOT_OURS: "name it with --label-column or --source-column if it is one of these",

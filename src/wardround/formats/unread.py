@@ -7,13 +7,14 @@ name by chance may be a note, and so may the keys of a single line: of these, si
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 from wardround.formats.doccano import KNOWN
 from wardround.formats.header import KNOWN as USUAL
-from wardround.formats.header import LOOKED_AT, like_labels, like_texts
+from wardround.formats.header import LOOKED_AT, has_usual, like_labels, like_texts
 from wardround.formats.json_values import json_lines
 from wardround.formats.jsonl import KEYS
 from wardround.formats.options import Options
@@ -70,6 +71,20 @@ def unread(path: Path, options: Options, form: str) -> Iterator[tuple[str, str]]
     if sum(map(_like_offsets, columns.values())) >= ENDS:
         offers.append(f"entities by their offsets? a table has no place for them; write a line for each text: {PAIR}")
     yield f"{'columns that are not read' if form in ('csv', 'tsv') else UNREAD}: {listed}", "; ".join(offers)
+
+
+def headless(files: Iterable[tuple[Path, str]], options: Options) -> Iterator[tuple[Path, int, str, str]]:
+    """Tables without a header beside such with one, each with its line, what that is and what to do."""
+    told: dict[Path, bool] = {}
+    for path, form in files if options.header is None else ():
+        with suppress(DataError):  # which whoever reads it tells
+            if form in ("csv", "tsv"):
+                table = table_of(path, options, "csv" if form == "csv" else "tsv")
+                names = table.columns("all")
+                told[path] = has_usual(names) or not {*table.wanted}.isdisjoint(names)
+    example = next((path.name for path, has in told.items() if has), "")
+    for path in (path for path, has in told.items() if example and not has):
+        yield path, 1, f"no header, which {example} has", "write the names of its columns into its first line"
 
 
 def _keys(path: Path, options: Options, form: str) -> tuple[dict[str, Counter[str]], bool, bool]:

@@ -96,7 +96,7 @@ def pairs(
         if overlap(head, tail):
             problems.note("entities overlap, pair skipped", note.path, line)
             continue
-        labels += [label for label in shared.labels(one, other) if label not in labels]
+        labels = [*dict.fromkeys([*labels, *shared.labels(one, other)])]  # mentions may have several concepts in common
         labels = labels or [none] * bool(none)
         if len(labels) > 1:
             problems.note("pair with several relations, a document for each", note.path, line)
@@ -169,10 +169,10 @@ def _relations(
             problems.note("relation against the order of the text, turned", note.path, line)
             head, tail = tail, head
         types = relations.setdefault((head, tail), [])
-        if relation.type in types:
-            problems.note("repeated relation", note.path, line)
-        else:
+        if relation.type not in types:
             types.append(relation.type)
+        elif ALL_MENTIONS not in relation.attributes:  # of other concepts of theirs, it is another
+            problems.note("repeated relation", note.path, line)
     if crowd := set(crowded(note.document.text, entities, scope)):
         problems.note(too_many(scope), note.path, note.line_at(entities[min(crowd)].start))
     return {ends: types for ends, types in relations.items() if crowd.isdisjoint(ends)}

@@ -6,7 +6,8 @@
 
 Rules:
 1. Of what is read from a text, token, label or id column only the length is shown.
-2. A *name* may be shown: what the study declares, or what is short and repeats in a column of labels.
+2. A *name* may be shown: what the study declares, or what is short and repeats in a column of labels; one without a
+   blank that repeats often (Request-Existing_Examination_and_Treatment) may be longer.
 3. A column of which most values occur once is no column of labels, and holds no names; nor is one of many different
    values of several words, or long ones, of which most occur twice at most.
 4. In a column of labels, a rare one that is worded as labels are is a class like any other; messages give its length.
@@ -28,6 +29,7 @@ NOT_SHOWN = "(not shown)"
 FEWEST = 10  # values from which on a column can be told by how often each occurs
 SELDOM, MANY = 2, 20  # times, and different values
 WIDTH = 40
+LONGER = re.compile(r"[A-Za-z]+([_/.:+-][A-Za-z]+)*")  # of one piece, as no note is
 WORDS = 4  # of a rare label, at most
 SENTENCE = re.compile(r"[,;!?，。；！？、：…]|[.:](\s|$)")
 ID = re.compile(r"[\w.:|/#@+-]{,40}\d[\w.:|/#@+-]{,40}", re.ASCII)
@@ -168,7 +170,12 @@ def names_of(values: Iterable[str] | Mapping[str, int], declared: Collection[str
         return frozenset({*counts, *declared})
     if unlike_names(counts):
         return frozenset(declared)
-    return frozenset({*(value for value, count in counts.items() if count > 1 and short(value)), *declared})
+    return frozenset({*(value for value, count in counts.items() if count > 1 and _named(value, count)), *declared})
+
+
+def _named(value: str, count: int) -> bool:
+    """Whether a value that repeats is a name: a short one, or one in a single piece that repeats often."""
+    return short(value) or (count >= FEWEST and len(value) <= 2 * WIDTH and bool(LONGER.fullmatch(value)))
 
 
 def unlike_names(counts: Mapping[str, int], fewest: int = FEWEST) -> str:

@@ -43,6 +43,8 @@ MADE = {"pairs", "none", "scope", "both_ways", "kb"}
 """Settings that make examples of notes: where the files hold examples already, they say nothing."""
 DECLARED = {"labels", "types", "unseen"}
 """Settings that bound a study's training: whoever tries a model counts what is beyond."""
+UNASKED = {"id", "source", "patient"}
+"""Columns and keys that a file need not have to be tried on."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,8 @@ def evaluate(
             left_out, unknown = left_out + len(texts) - len(mine), unknown + others
             places |= {(name, _written(one)) for one in texts.documents for name in part.task.named(Texts((one,)))}
             if not len(mine):
-                what = "no example with a label that the model knows"
-                example = f'{{ "…" = "{_a_name(part)}" }}'
+                what, name = _nothing_for(part, texts)
+                example = f'{{ "…" = "{name}" }}'
                 remedy = f"see what is there with wardround data check, and map it: rename = {example}"
                 raise DataError(path, None, what, remedy)
             for name, value in part.task.count(part.network, part.task.examples(mine)).items():
@@ -113,15 +115,23 @@ def _written(document: Document) -> str:
     return f"{bag.head} {bag.tail}" if bag else note_of(document.id)
 
 
-def _a_name(part: Part) -> str:
-    """One of the names that the model knows, to show how another is mapped to it."""
-    return next(iter((*part.about.types, *part.about.labels)), "…")
+def _nothing_for(part: Part, texts: Texts) -> tuple[str, str]:
+    """Why there is nothing to try, and one of the names that the model knows, to show how another is mapped to it."""
+    if related := () if len(texts) else _related(part):
+        return f"no pair of entities of the types that the model relates ({', '.join(related)})", related[0]
+    name = next(iter((*part.about.types, *part.about.labels)), "…")
+    return "no example with a label that the model knows", name
+
+
+def _related(part: Part) -> tuple[str, ...]:
+    """The types of entities between which the model finds relations."""
+    return tuple(sorted({kind for both in part.about.pairs or () for kind in both}))
 
 
 def _refuse_unknown(part: Part, rename: Mapping[str, str]) -> None:
     """Raise an error if the model does not know what names are to become, whatever the files hold."""
     own = part.about.task.get("rename") or {}  # what its study calls them before it learns
-    known = (*part.about.labels, *part.about.types, *own)
+    known = (*part.about.labels, *part.about.types, *_related(part), *own)
     for name in rename.values():
         if name not in known:
             close = nearest(name, known)
@@ -171,7 +181,7 @@ def _of_study(corpus: Mapping[str, Any], kind: Any, form: Format) -> dict[str, A
     """What the study says of its own files that holds of others, too."""
     names = {field.name for field in fields(kind)} - {field.name for field in fields(Files)} - DECLARED - {"kb"}
     if corpus.get("format") == form.name:
-        names |= {*form.options} - {"show_text", "delimiter"}  # which is each file's own
+        names |= {*form.options} - {"show_text", "delimiter", *UNASKED}  # which is each file's own
     elif form.ready != "pairs":
         names -= {"unrelated"}
     return {name: value for name, value in corpus.items() if name in names and value != []}  # which is: not given
