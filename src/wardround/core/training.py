@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from wardround.core.bench import Bench
 from wardround.core.optimizer import SGD, WEIGHT_DECAY, Adam, OwnMoments, clip, scheduled
 from wardround.core.private_steps import Sample
-from wardround.core.record import finite
 from wardround.core.site import Site
 from wardround.core.task import Batch, Examples
 from wardround.core.weights import Weights
@@ -239,8 +238,8 @@ class LocalTraining:
         site.stands_on(site.size if guard else min(sum(seen[steps - lasting :]), len(train)))
         if bench.own.size:
             site.keep(bench.own_part())
-        if self.moments == "kept" and (reached := optimizer.kept()) and finite((reached.first, reached.second)):
-            site.keep(reached)  # those that are no numbers would spoil every round to come, and not this one alone
+        if self.moments == "kept" and (reached := optimizer.kept()):
+            site.keep(reached)
         return Trained(bench.weights(), steps, lr)
 
     def _lasting(self, lr: float, terms: Sequence[Term], steps: int) -> int:
