@@ -274,8 +274,13 @@ def test_a_declared_language_decides_without_a_look_at_the_texts(declared: str, 
 
 
 def test_the_texts_of_a_grid_are_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks, look = [], defaults.language_of
-    monkeypatch.setattr(defaults, "language_of", lambda corpus, **how: looks.append(corpus) or look(corpus, **how))
+    looks, look = list[Any](), defaults.language_of
+
+    def noting(corpus: Any, **how: bool) -> tuple[str, bool]:
+        looks.append(corpus)
+        return look(corpus, **how)
+
+    monkeypatch.setattr(defaults, "language_of", noting)
     grid = {"rounds": [1, 2, 3], "method.lr": [0.1, 1.0]}
     assert 6 == len(cells({**foreign(tmp_path, CHINESE), "grid": grid}))
     assert 1 == len(looks)
