@@ -1,6 +1,6 @@
 """A differentially private step over a plain one, for each of our models.
 
-    python benchmarks/dp.py [--repeats N] [--only NAME] [--quick]
+    python benchmarks/dp.py [--repeats N] [--only NAME] [--secret] [--quick]
 
 Both kinds of steps train the same model on the same corpus of generated notes, by SGD: a plain one on a shuffled batch,
 a private one on a Poisson sample of the same expected size, with every example's gradient clipped and noise added. They
@@ -61,7 +61,7 @@ CASES = {
 class Sides:
     """Plain and private steps of one case."""
 
-    def __init__(self, case: Case, folder: Path) -> None:
+    def __init__(self, case: Case, folder: Path, *, secret: bool) -> None:
         tables = {"name": "x", "rounds": 1, "method": {"name": "fedavg"}, "task": case.task, "corpus": case.corpus}
         built = build(cells(tables)[0].study, folder)
         self.task, self.batch = built.task, case.batch
@@ -71,7 +71,7 @@ class Sides:
         units = Units([torch.tensor([row]) for row in range(len(self.train))], lambda _: ())
         count = len(self.train)
         plan = Plan(1.0, 1.0, min(case.batch / count, 1.0), 10**6, count)
-        self.guard = Guard(plan, units, lambda _: Chance(key_of("x"), secret=False), lambda _: None)
+        self.guard = Guard(plan, units, lambda _: Chance(key_of("x"), secret=secret), lambda _: None)
         self.samples, self.batches = self.guard.samples(self.task, self.train, 10**6), self._batches()
 
     def _batches(self) -> Iterator[Any]:
@@ -108,9 +108,9 @@ def clocked(step: Callable[[], None], steps: int) -> float:
     return time.process_time() - began
 
 
-def compared(name: str, case: Case, repeats: int, folder: Path) -> None:
+def compared(name: str, case: Case, repeats: int, folder: Path, *, secret: bool) -> None:
     """Print the ratio of one case."""
-    sides = Sides(case, folder)
+    sides = Sides(case, folder, secret=secret)
     for step in (sides.plain, sides.private, sides.looped):
         step()
     once = max(clocked(sides.plain, 3) / 3, 1e-5)
@@ -132,6 +132,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--only", choices=CASES, help="one case alone")
+    parser.add_argument("--secret", action="store_true", help="noise as at a real site, from a secret, not a seed")
     parser.add_argument("--quick", action="store_true", help="two repeats, to see that it runs")
     options = parser.parse_args()
     repeats = 2 if options.quick else options.repeats
@@ -140,7 +141,7 @@ def main() -> None:
     with one_thread(), tempfile.TemporaryDirectory() as folder:
         for name, case in CASES.items():
             if options.only in (None, name):
-                compared(name, case, repeats, Path(folder) / name)
+                compared(name, case, repeats, Path(folder) / name, secret=options.secret)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,11 @@ def spent(folder: Path) -> list[dict[str, Any]]:
     return list(lines(folder / JOURNAL))
 
 
+def looks(folder: Path) -> list[dict[str, Any]]:
+    """What was spent but for the number of patients, which is told with the first answer."""
+    return [line for line in spent(folder) if line["kind"] != "size"]
+
+
 def fault(site: SiteProcess, study: Study, **changes: Any) -> str | None:
     head, data = ask(study, Global(first_weights(study, site.folder, SITES)), **changes)
     return put(site, head, data)[0].get("fault")

@@ -31,7 +31,13 @@ HOMES = {
     "numpy": ["*"],
     "torch": ["*"],
     "dp_accounting": ["privacy/accounting.py"],
-    "cryptography": ["engines/certificates.py", "engines/seal.py", "layers/keys.py", "trained/signature.py"],
+    "cryptography": [
+        "core/chance.py",
+        "engines/certificates.py",
+        "engines/seal.py",
+        "layers/keys.py",
+        "trained/signature.py",
+    ],
     "filelock": ["core/lock.py"],
     "h11": ["serve/server.py"],  # what uvicorn speaks HTTP with
     "grpc": ["engines/gate.py"],  # what NVFlare connects with

@@ -36,7 +36,8 @@ def test_a_study_of_relations_can_be_built(path: Path, tmp_path: Path) -> None:
     grid = {key: values[-1:] for key, values in tables.pop("grid", {}).items() if not key.startswith("corpus")}
     few = {"name": "clinic-pairs", "hospitals": 2, "notes": 4, "test_notes": 2}
     kept = {"none": tables["corpus"]["none"]} if "none" in tables.get("corpus", {}) else {}
-    (cell,) = cells({**tables, "seeds": [0], "grid": grid, "corpus": {**few, **kept}}, folder=path.parent)
+    everywhere = {"seeds": [0], "grid": grid, "corpus": {**few, **kept}, "precision": "fp32"}
+    (cell,) = cells({**tables, **everywhere}, folder=path.parent)
     assert {"classes": 8 if kept else 9} == build(cell.study, tmp_path).task.sizes()
 
 

@@ -1,5 +1,6 @@
 """Attacks on ourselves: each succeeds where it is known to, and is at chance where the protection is total."""
 
+import html
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -71,6 +72,11 @@ def test_notes_of_a_small_sum_of_features_are_told_from_others(tmp_path: Path) -
     by_label = {case.label: sums.attack(case) for case in cases(study, tmp_path, notes=28)}
     assert 0.95 <= (only(by_label[OFF]).value or 0)
     assert (only(by_label[SUMS]).value or 0) < (only(by_label[OFF]).value or 0)
+
+
+def test_what_a_method_warns_of_is_not_told_again_with_every_attack(caplog: pytest.LogCaptureFixture) -> None:
+    audited(study_of({"name": "ridge"}, {**LSTM, "hidden": 32}), sites=3, notes=12, rounds=1)
+    assert not [record for record in caplog.records if record.name.startswith("wardround.methods")]
 
 
 def test_leverage_is_that_of_the_formula_and_says_nothing_of_many_rows() -> None:
@@ -205,6 +211,8 @@ def test_an_audit_tries_every_attack_with_every_protection_and_the_officer_has_a
     assert f"With {DP}: measured with {instead}".replace('"', "&quot;") in written
     for one in audit.findings:
         assert one.attack.partition(":")[0].replace("'", "&#x27;") in written
+        assert one.value is not None or html.escape(one.why) in written
+    assert "lying(built" not in written  # how the code is called is nothing for the officer
     assert "<script" not in written
     assert "td { white-space: normal; }" in written  # on paper a sentence that does not wrap is cut off
     assert "*Canaries*" not in written

@@ -79,7 +79,11 @@ def test_check_for_machines(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["check", "none.jsonl"], "none.jsonl: no such file — did you mean notes.jsonl?"),
-        (["check", "notes.jsonl", "--task", "relations"], "--task relations: did you mean relation?"),
+        (["check", "folder/nots.jsonl"], "folder/nots.jsonl: no such file — did you mean folder/notes.jsonl?"),
+        (
+            ["check", "notes.jsonl", "--task", "relations"],
+            "--task relations: did you mean relation? use one of bags, classification, relation, tagging",
+        ),
         (["check", "notes.jsonl", "--from", "brta"], "--from brta: did you mean brat?"),
         (["check", "notes.jsonl", "--from", "brat"], "notes.jsonl: not a folder"),
         (["check", "latin.csv"], "it looks like latin-1 — give --encoding latin-1"),
@@ -100,6 +104,8 @@ def test_wrong_usage_and_unreadable_input_end_with_code_2(tmp_path: Path, argume
     jsonl(tmp_path)
     (tmp_path / "latin.csv").write_bytes("text,label\nété,x\n".encode("latin-1"))
     (tmp_path / "rows.csv").write_text("NOTE_TEXTS,x\na,b\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "notes.jsonl").write_text("{}")
     (tmp_path / "tabs.csv").write_text("nr\tfrage\n1\twas nun\n")
     (tmp_path / "german.csv").write_text("nr,frage\n1,was nun\n2,und dann\n")
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(32)) * 9)
@@ -111,6 +117,20 @@ def test_wrong_usage_and_unreadable_input_end_with_code_2(tmp_path: Path, argume
     assert "sentences" not in ended.out  # of a table of zeros
     assert "Traceback" not in ended.err
     assert before == sorted(tmp_path.rglob("*"))
+
+
+def test_each_file_is_named_once_with_its_lines_and_keys_that_are_not_read_are_told_once(tmp_path: Path) -> None:
+    for name, key in (("one", "text"), ("other", "note")):
+        lines = (json.dumps({key: f"A cough for {at} days.", "ward": "AB"[at % 2]}) + "\n" for at in range(30))
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+    ended = cli("data", "check", "other.jsonl", cwd=tmp_path)
+    missing = f'no "text": 30 — it must be a string\n  at other.jsonl:{", ".join(map(str, range(1, 21)))} and 10 more'
+    assert missing in ended.out
+    assert ended.out.endswith("other.jsonl: no document — mend what is listed above\n")
+    ended = cli("data", "check", "one.jsonl", cwd=tmp_path)
+    assert 'one.jsonl: keys that are not read: "ward" (30 times)' in ended.out
+    assert "not ours" not in ended.out
+    assert ended.out.endswith("problems by which something would be lost: 30\n")
 
 
 def test_convert_writes_what_was_read(tmp_path: Path) -> None:

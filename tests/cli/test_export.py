@@ -23,7 +23,7 @@ def test_mistakes_are_answered_with_the_reason_and_leave_nothing(tmp_path: Path)
     tagger(tmp_path / "run")
     sorter(tmp_path / "other")
     for arguments, message in {
-        ("run", "--to", "spacyy"): "--to spacyy: did you mean spacy?\n",
+        ("run", "--to", "spacyy"): "--to spacyy: did you mean spacy? use one of onnx, spacy, transformers\n",
         ("run", "--to", "pytorch"): "--to pytorch: use one of onnx, spacy, transformers\n",
         ("run", "--to", "onnx", "--rename", "a=b"): (
             "run: onnx takes one model, so no other has names for its types; leave --rename out\n"

@@ -180,15 +180,19 @@ def test_a_name_that_is_a_format_now_is_refused_with_todays_spelling(task: str, 
     assert 1 == len(refused.value.problems)
 
 
-@pytest.mark.parametrize(("task", "key", "said"), [
-    ("classification", "kb", "is for bags of sentences, and the task takes labelled texts"),
-    ("classification", "types", "is for texts with entities, and the task takes labelled texts"),
-    ("tagging", "none", "is for pairs of entities, and the task takes texts with entities"),
-    ("bags", "labels", "is for labelled texts, and the task takes bags of sentences"),
+@pytest.mark.parametrize(("task", "key", "said", "other"), [
+    ("classification", "kb", "is for bags of sentences, and the task takes labelled texts", "bags"),
+    ("classification", "types", "is for texts with entities, and the task takes labelled texts", "tagging"),
+    ("tagging", "none", "is for pairs of entities, and the task takes texts with entities", "relation"),
+    ("tagging", "labels", "is for labelled texts, and the task takes texts with entities", "classification"),
+    ("bags", "labels", "is for labelled texts, and the task takes bags of sentences", "classification"),
 ])  # fmt: skip
-def test_a_setting_of_another_view_is_refused_with_the_reason(task: str, key: str, said: str, tmp_path: Path) -> None:
+def test_a_setting_of_another_view_is_refused_with_the_reason_and_the_task_that_has_it(
+    task: str, key: str, said: str, other: str, tmp_path: Path
+) -> None:
     tables = study_of(task, tmp_path).resolved
-    with pytest.raises(StudyError, match=rf"corpus\.{key} {said}; take it out"):
+    instead = rf"take it out, or, if these files hold .*, set task\.name = '{other}'"
+    with pytest.raises(StudyError, match=rf"corpus\.{key} {said}; {instead}"):
         cells({**tables, "corpus": {**tables["corpus"], key: "x"}}, folder=tmp_path)
 
 

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from loopback import Exchange, ask, first_weights, put, site_folder
-from patient_notes import CONSENT, DATA, SITES, budget, fault, spent, study_of, write, write_notes
+from patient_notes import CONSENT, DATA, SITES, budget, fault, looks, spent, study_of, write, write_notes
 from wardround.cli.app import app
 from wardround.consortium.approval import approve
 from wardround.consortium.check import checked
@@ -25,6 +25,7 @@ from wardround.core.training import LocalTraining
 from wardround.layers.ledger import Chain, lines
 from wardround.methods import METHODS
 from wardround.methods.fedavg import Update
+from wardround.methods.feddyn import Dynamic, Sizes
 from wardround.methods.feded import Vote
 from wardround.privacy.journal import BudgetJournal
 from wardround.runs.files import read_journal
@@ -112,7 +113,7 @@ def test_the_same_question_has_the_same_answer_and_is_spent_once_even_after_a_re
     first = put(SiteProcess(place), head, data)
     again = put(SiteProcess(place), head, data)
     assert first[1] == again[1]
-    assert 1 == len(spent(place))
+    assert 1 == len(looks(place))
     assert ["new", "again"] == [line["mark"] for line in lines(place / "ledger" / "site.jsonl") if "mark" in line]
 
 
@@ -283,7 +284,7 @@ def test_two_studies_under_one_runs_name_have_noise_of_their_own(notes: Path) ->
         _, data = put(SiteProcess(place), *ask(study, Global(first_weights(study, notes, SITES))))
         replies.append(decode(Update, data).change.flat)
     assert 0.9 > float(torch.nn.functional.cosine_similarity(replies[0], replies[1], dim=0))
-    assert 2 == len({line["key"] for line in spent(notes / "site-0")})
+    assert 2 == len({line["key"] for line in looks(notes / "site-0")})
 
 
 def test_the_number_of_patients_that_is_told_before_a_run_is_paid_for_once_in_a_study(notes: Path) -> None:
@@ -296,6 +297,21 @@ def test_the_number_of_patients_that_is_told_before_a_run_is_paid_for_once_in_a_
     assert (0.2, 0.0) == BudgetJournal(place / JOURNAL).spent
     (place / JOURNAL).unlink()
     assert "journal" == put(site, {**head, "hello": True, "rounds": 2})[0]["fault"]
+
+
+def test_the_number_of_patients_is_paid_for_by_whoever_asks_without_a_greeting(notes: Path) -> None:
+    """Each approved study would give it away once more otherwise, under other noise, at a site that has spent all."""
+    method = {"name": "feddyn", "by_size": True, "lr": 0.5, "batch": 10}
+    sizes = {}
+    for seed, code in ((0, None), (1, "budget")):
+        study = study_of(rounds=1, seed=seed, method=method)
+        place = site_folder(notes, "site-0", study, *budget(4.1), data=DATA, exchanges=50)
+        message = Dynamic(first_weights(study, notes, SITES), 0.0)
+        head, reply = put(SiteProcess(place), *ask(study, message, step="measure", round=0, seed=seed))
+        assert code == head.get("fault")
+        sizes[seed] = decode(Sizes, reply).examples if code is None else 0
+    assert sizes[0] > 0
+    assert ["size"] == [line["kind"] for line in spent(place)]
 
 
 def test_a_site_whose_budget_is_spent_says_so_before_a_run_begins(notes: Path) -> None:

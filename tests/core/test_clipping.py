@@ -18,6 +18,9 @@ from wardround.study.load import cells
 CLINIC = {"name": "clinic", "hospitals": 1, "documents": 12, "test_documents": 4}
 PAIRS = {"name": "clinic-pairs", "hospitals": 1, "notes": 6, "test_notes": 2}
 BAG = {"name": "classification", "tokens": "words", "buckets": 64, "class_weights": "none"}
+ENCODED = {"name": "classification", "class_weights": "none", "model": "encoder", "encoder": "tiny", "longest": 60}
+BAGS = {"name": "bags", "buckets": 64, "embedding": 6, "filters": 5, "position": 2}
+SENTENCES = {"name": "clinic-bags", "hospitals": 1, "sentences": 20, "test_sentences": 5}
 MODELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "rows": ({"name": "features"}, {"name": "synthetic", "sites": 1, "features": 5, "classes": 3, "largest": 20}),
     "bag of words": ({**BAG, "weighting": "none"}, CLINIC),  # as it is under differential privacy
@@ -29,16 +32,21 @@ MODELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "tagger": ({"name": "tagging", "model": "lstm-crf", "buckets": 64, "embedding": 6, "hidden": 5}, CLINIC),
     "two taggers": ({"name": "tagging", "model": "s-lstm-crf", "buckets": 64, "embedding": 6, "hidden": 4}, CLINIC),
     "convolution": ({"name": "tagging", "model": "cnn-crf", "buckets": 64, "embedding": 6, "filters": 7}, CLINIC),
-    "sentences": (
-        {"name": "bags", "denoiser": "none", "buckets": 64, "embedding": 6, "filters": 5, "position": 2},
-        {"name": "clinic-bags", "hospitals": 1, "sentences": 20, "test_sentences": 5},
-    ),
-    "bags": (
-        {"name": "bags", "denoiser": "one", "buckets": 64, "embedding": 6, "filters": 5, "position": 2},
-        {"name": "clinic-bags", "hospitals": 1, "sentences": 20, "test_sentences": 5},
-    ),
+    "sentences": ({**BAGS, "denoiser": "none"}, SENTENCES),
+    "bags": ({**BAGS, "denoiser": "one"}, SENTENCES),
     "layer": ({"name": "relation", "encoder": "tiny", "freeze": 1, "longest": 100}, PAIRS),
     "head": ({"name": "relation", "encoder": "tiny", "freeze": 2, "longest": 100}, PAIRS),
+    "all layers": ({"name": "relation", "encoder": "tiny", "freeze": 0, "longest": 100}, PAIRS),
+    "projection": ({"name": "relation", "encoder": "tiny", "freeze": 2, "projection": 5, "longest": 100}, PAIRS),
+    "texts": ({**ENCODED, "freeze": 1}, CLINIC),
+    "head of texts": ({**ENCODED, "freeze": 2}, CLINIC),
+    "tags": ({"name": "tagging", "model": "encoder", "encoder": "tiny", "freeze": 1}, CLINIC),
+    "tags and CRF": ({"name": "tagging", "model": "encoder-crf", "encoder": "tiny", "freeze": 1}, CLINIC),
+    "averages": ({**BAGS, "denoiser": "average"}, SENTENCES),
+    "encoded bags": (
+        {"name": "bags", "model": "encoder", "encoder": "tiny", "freeze": 1},
+        {**SENTENCES, "sentences": 150},
+    ),
 }
 
 
@@ -58,7 +66,7 @@ def part_of(task: Any, train: Any, rows: list[torch.Tensor]) -> UnitsPart:
     return UnitsPart(task, train, Units(rows, lambda _: ()), torch.arange(len(rows)))
 
 
-LINEAR = ("rows", "bag of words", "head")
+LINEAR = ("rows", "bag of words", "head", "head of texts")
 WAYS = [
     *((name, UnitsPart.by_one_pass) for name in MODELS),
     *((name, UnitsPart.by_scores) for name in LINEAR),
@@ -143,15 +151,22 @@ def test_a_unit_whose_gradient_is_no_number_leaves_the_others_as_they_are(way: W
     torch.testing.assert_close(whole, bench.gradient)
 
 
-def test_a_weight_that_is_used_behind_its_modules_back_is_noticed(tmp_path: Path) -> None:
-    task = {"name": "bags", "denoiser": "attention", "buckets": 64, "embedding": 6, "filters": 5, "position": 2}
-    bench, bound, train = opened(task, MODELS["bags"][1], tmp_path)
+BEHIND = {
+    "attention": {**BAGS, "denoiser": "attention"},
+    "attention by relation": {**BAGS, "denoiser": "relation-attention"},
+    "adapters": {"name": "bags", "model": "encoder", "encoder": "tiny", "freeze": 0, "adapter": {"rank": 2}},
+}
+
+
+@pytest.mark.parametrize("name", BEHIND)
+def test_a_weight_that_is_used_behind_its_modules_back_is_noticed(name: str, tmp_path: Path) -> None:
+    bench, bound, train = opened(BEHIND[name], MODELS["encoded bags"][1], tmp_path)
     part = part_of(bound, train, [torch.tensor([row]) for row in range(6)])
     assert Trust.of(bench).way(bench, bound.loss, part, 0.1) is None
 
 
 def test_attention_is_left_to_the_loop_even_if_the_first_bags_have_a_sentence_each(tmp_path: Path) -> None:
-    task = {"name": "bags", "denoiser": "attention", "buckets": 64, "embedding": 6, "filters": 5, "position": 2}
+    task = {**BAGS, "denoiser": "attention"}
     bench, bound, train = opened(task, {**MODELS["bags"][1], "sentences": 200}, tmp_path)
     single = [row for row in range(len(train)) if len(bound.batch(train, torch.tensor([row])).owner) == 1]
     part = part_of(bound, train, [torch.tensor([row]) for row in single[:4]])

@@ -16,6 +16,7 @@ from wardround.core.memory import Memory
 from wardround.core.record import Message, Private
 from wardround.core.site import Site
 from wardround.core.task import SiteData, Task
+from wardround.core.weights import Weights
 
 
 class Diary(Private):
@@ -28,6 +29,12 @@ class Other(Private):
     """Something else that a site noted."""
 
     entry: int
+
+
+class Model(Private):
+    """What a site has learnt by itself."""
+
+    weights: Weights
 
 
 class Table(Private):
@@ -179,6 +186,15 @@ def test_only_a_private_record_can_be_kept(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="Letter is none"):
         at(tmp_path, 1).keep(Letter(1))  # type: ignore[arg-type]
     assert [] == kept(tmp_path)
+
+
+@pytest.mark.parametrize("number", [torch.nan, torch.inf])
+def test_what_has_run_away_does_not_take_the_place_of_what_was_kept(number: float, tmp_path: Path) -> None:
+    before = Weights({"a": torch.tensor([1.0, 2.0])})
+    at(tmp_path, 1).keep(Model(before))
+    site = at(tmp_path, 2)
+    site.keep(Model(before * number))
+    assert before == site.recall(Model).weights == at(tmp_path, 3).recall(Model).weights
 
 
 def test_a_constant_record_is_read_once_for_as_long_as_its_file_is_the_same(tmp_path: Path) -> None:

@@ -431,6 +431,24 @@ def test_moments_that_are_kept_go_on_as_if_there_were_no_rounds(settings: dict[s
 
 
 @pytest.mark.parametrize(
+    "settings", [{"optimizer": "adam"}, {"optimizer": "adamw"}, {"momentum": 0.9, "lr": 0.01}], ids=str
+)
+def test_training_that_has_run_away_in_one_round_keeps_the_moments_from_before(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    a_task = task()
+    start, training = weights_of(a_task), LocalTraining(batch=0, moments="kept", **settings)
+    reached = {}
+    for name, away in (("once", True), ("never", False)):
+        first = training.train(site(a_task, folder=tmp_path / name), start).weights
+        if away:
+            lost = training.train(site(a_task, round_=2, folder=tmp_path / name), first * math.nan).weights
+            assert not lost.flat.isfinite().any()
+        reached[name] = training.train(site(a_task, round_=3, folder=tmp_path / name), first).weights
+    assert reached["once"] == reached["never"]
+
+
+@pytest.mark.parametrize(
     ("settings", "expected"),
     [
         ({"momentum": 0.9, "optimizer": "adam"}, 'momentum = 0.9 goes with optimizer = "sgd"; adam has betas'),

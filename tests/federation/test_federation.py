@@ -10,6 +10,8 @@ from wardround.corpora.views import LabelledTexts, RelatedPairs
 from wardround.federation.describe import describe
 from wardround.federation.partition import ByDirichlet, ByLabel, BySource, Evenly, Partition, WithinSource
 from wardround.federation.sites import federate, opened, pooled, thinned
+from wardround.formats.check import check
+from wardround.formats.options import Options
 from wardround.text.document import Document
 from wardround.text.texts import Texts
 
@@ -143,6 +145,20 @@ def test_test_texts_that_are_in_training_are_counted_with_both_places(
     else:
         line = "test text that is also in training: 1 of 2 (test.csv:2 = train.csv:6)"
         assert (1, [line]) == (data["leaked"], data["problems"])
+
+
+def test_other_pairs_of_a_sentence_in_training_are_counted_alike_by_the_check_and_the_run(tmp_path: Path) -> None:
+    """The check counted those of the same two entities alone."""
+    for name, places in (("train", (((0, 4), (5, 9)),)), ("test", (((0, 4), (5, 9)), ((0, 4), (10, 14))))):
+        rows = (
+            {"text": "rash pill dose", "h": {"name": "", "pos": head}, "t": {"name": "", "pos": tail}, "relation": "NA"}
+            for head, tail in places
+        )
+        (tmp_path / f"{name}.txt").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    corpus = RelatedPairs(format="opennre", train="train.txt", test="test.txt", folder=str(tmp_path))
+    assert 2 == describe(federate(opened(corpus), None, 0))["leaked"]
+    (line,) = [one.what for one in check(tmp_path, Options()).findings.listed if "also in" in one.what]
+    assert line.startswith("test texts that are also in training: 2 (")
 
 
 def test_pairs_that_are_in_training_are_counted_with_both_places(tmp_path: Path) -> None:

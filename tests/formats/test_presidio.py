@@ -113,7 +113,7 @@ def test_data_check_counts_by_kind_and_line_and_shows_nothing(model: Path, tmp_p
     once = (DATE, MAIL, TELEPHONE, "looks like Presidio's LOCATION")
     for line, kind in ((1, NUMBER), *((3, kind) for kind in once)):
         assert f"{path}:{line}: {kind}" in shown.out
-    assert f"at {path}:1, {path}:3" in " ".join(shown.out.split())
+    assert f"at {path}:1, 3" in " ".join(shown.out.split())
     assert f"{path}:2" not in shown.out
     assert "2 that look like a name" in shown.out
     assert "1 that look like Presidio's LOCATION" in shown.out

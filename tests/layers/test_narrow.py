@@ -13,6 +13,7 @@ from wardround.consortium.settings import read_site
 from wardround.consortium.submit import submit
 from wardround.core.exchange import Exchange
 from wardround.core.memory import Memory
+from wardround.core.record import finite
 from wardround.core.site import Site
 from wardround.core.task import SiteData
 from wardround.core.weights import Weights
@@ -87,6 +88,19 @@ def test_each_change_of_a_reply_has_a_residue_and_another_step_begins_without(tm
     torch.testing.assert_close(torch.cat(lost), left)
     assert arrived(layer, update, site(tmp_path, 2, "another")) == reply
     assert arrived(layer, update, site(tmp_path, 2)) != reply
+
+
+@EACH
+@pytest.mark.parametrize("number", [torch.nan, torch.inf])
+def test_a_change_that_is_no_number_is_refused_and_the_next_is_none_the_worse(
+    bits: int, number: float, tmp_path: Path
+) -> None:
+    layer, change = Narrow(bits=bits), drawn(1)  # type: ignore[arg-type]
+    arrived(layer, Update(change, 1), site(tmp_path, 1))
+    left = site(tmp_path, 2).recall(Residue).left
+    assert not finite(arrived(layer, Update(change * number, 1), site(tmp_path, 2)).change)
+    assert torch.equal(left, site(tmp_path, 3).recall(Residue).left)
+    assert finite(arrived(layer, Update(change, 1), site(tmp_path, 3)).change)
 
 
 def test_zeros_and_an_empty_model_pass(tmp_path: Path) -> None:

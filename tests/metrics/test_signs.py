@@ -20,11 +20,14 @@ from wardround.metrics.labels import label_counts
 from wardround.metrics.relations import relation_metrics
 from wardround.metrics.signs import (
     ABOVE,
+    FALLING,
+    FAR,
     NOT_FINITE,
     NOTHING,
     ONE_CLASS,
     RISING,
     STILL,
+    TOO_SLOW,
     WORSE,
     collapsed,
     remedy,
@@ -61,8 +64,12 @@ def counts(answers: list[int], loss: float) -> dict[str, Tensor]:
     [
         ([0, 0, 0, 1, 1, 2], 0.1, [], []),
         ([0] * 6, 0.5, [], [ONE_CLASS]),
-        ([1, 1, 1, 0, 0, 0], 5.0, [], [WORSE]),
-        ([0, 0, 0, 1, 1, 0], 5.0, [], [ABOVE]),
+        ([1, 1, 1, 0, 0, 0], 1.2, [], [WORSE]),
+        ([1, 1, 1, 0, 0, 0], 5.0, [], [WORSE, FAR]),
+        ([0] * 6, 32.0, [30.0], [ONE_CLASS, WORSE, FAR]),
+        ([0, 0, 0, 1, 1, 0], 1.2, [], [ABOVE]),
+        ([0, 0, 0, 1, 1, 0], 1.2, [1.4], [FALLING]),
+        ([0, 0, 0, 1, 1, 0], 5.0, [], [FAR]),
         ([0, 0, 0, 1, 1, 2], float("nan"), [], [NOT_FINITE]),
         ([0, 0, 0, 1, 1, 2], 0.9, [0.5, 0.6, 0.7], [RISING]),
         ([0, 0, 0, 1, 1, 2], 0.9, [0.5, 0.4, 0.7], []),
@@ -84,7 +91,7 @@ def test_below_always_yes_in_f1_and_above_it_in_accuracy_is_no_collapse(accuracy
 
 def test_a_loss_of_all_classes_is_not_held_against_a_constant_of_those_that_sites_told() -> None:
     told = counts([0, 0, 0, 1, 1, 0], 5.0)
-    assert [ABOVE] == signs(TASK, told)
+    assert [FAR] == signs(TASK, told)
     kept = SmallCounts(2)._without(Weights(told))
     assert [] == signs(TASK, kept)
 
@@ -138,20 +145,47 @@ def test_a_classifier_of_relations_that_relates_nothing_has_collapsed() -> None:
         ([0] * 6, 0.8, [1.3, 1.0], "try more rounds or epochs, or another method.lr"),
         ([0] * 6, 1.0, [], "try more rounds or epochs, or another method.lr"),
         ([0, 0, 0, 1, 1, 0], 5.0, [5.0], "try a lower method.lr, or fewer rounds"),
+        ([0, 0, 0, 1, 1, 0], 5.0, [], "try a lower method.lr"),
+        ([0] * 6, 32.0, [33.0], "try a lower method.lr"),
+        ([0, 0, 0, 1, 1, 0], 1.2, [1.1], "try a lower method.lr, or fewer rounds"),
+        ([0, 0, 0, 1, 1, 0], 1.2, [], "try more rounds or epochs, or another method.lr"),
+        ([0, 0, 0, 1, 1, 0], 1.2, [1.4], "try more rounds or epochs, or another method.lr"),
         ([0, 0, 0, 1, 1, 2], 0.9, [0.5, 0.6, 0.7], "try a lower method.lr, or fewer rounds"),
         ([0] * 6, float("nan"), [1.0], "try a lower method.lr, or fewer rounds"),
     ],
-    ids=["has not moved", "falls", "not known", "too sure", "rises", "not a number"],
+    ids=[
+        "has not moved",
+        "falls",
+        "not known",
+        "much too sure",
+        "far at once",
+        "far and falling",
+        "too sure",
+        "just begun",
+        "above and falling",
+        "rises",
+        "not a number",
+    ],
 )
 def test_what_to_try_follows_from_what_the_loss_has_done(
     answers: list[int], loss: float, before: list[float], words: str
 ) -> None:
-    """A lower rate was the advice for a model that had hardly moved."""
-    assert words == remedy(signs(TASK, counts(answers, loss), before)).partition(";")[0]
+    """A lower rate was the advice for a model that had hardly moved, and fewer rounds where there had been one."""
+    assert words == remedy(signs(TASK, counts(answers, loss), before), len(before) + 1).partition(";")[0]
+
+
+def test_a_loss_of_equal_odds_among_many_classes_is_a_beginning_though_a_constant_has_far_less() -> None:
+    labels = torch.tensor([0] * 95 + [1] * 5)
+    scores = torch.nn.functional.one_hot(torch.zeros_like(labels), 36).float()
+    untrained = class_counts(scores, labels, torch.tensor(3.6 * 100))
+    assert FAR not in signs(TASK, untrained)
+    assert TOO_SLOW == remedy(signs(TASK, untrained, [3.6]), 2)
 
 
 def test_what_is_too_sure_of_itself_has_not_collapsed() -> None:
-    assert [True, True, True, False, False] == [collapsed([s]) for s in (ONE_CLASS, NOT_FINITE, WORSE, ABOVE, RISING)]
+    assert [True, True, True, False, False, False] == [
+        collapsed([s]) for s in (ONE_CLASS, NOT_FINITE, WORSE, ABOVE, FAR, RISING)
+    ]
 
 
 def tables(folder: Path, lr: float) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 import importlib.util
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import Tensor
 
 from encoder_folders import tiny_encoder, tiny_tensors
 from wardround.models.encoder_files import EncoderError
@@ -32,6 +34,32 @@ def config(**changes: object) -> Callable[[Path], None]:
         (folder / "config.json").write_text(json.dumps({k: v for k, v in told.items() if v is not None}))
 
     return change
+
+
+def index(listed: object) -> Callable[[Path], object]:
+    return lambda folder: (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": listed}))
+
+
+def piped(name: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+
+    return change
+
+
+def sparse(name: str) -> Callable[[Path], None]:
+    return lambda folder: os.truncate(folder / name, 2**40)
+
+
+def weights(changed: Callable[[dict[str, Tensor]], dict[str, Tensor]]) -> Callable[[Path], None]:
+    return lambda folder: save_file(changed(tiny_tensors()), folder / "model.safetensors")
+
+
+def far_token(folder: Path) -> None:
+    told = json.loads((folder / "tokenizer.json").read_text())
+    told["model"]["vocab"]["or"] = 4000
+    (folder / "tokenizer.json").write_text(json.dumps(told))
 
 
 @pytest.mark.parametrize(
@@ -60,6 +88,30 @@ def config(**changes: object) -> Callable[[Path], None]:
             r"config\.json describes [\d,]+ numbers, and its weights",
         ),
         (config(model_type="mpnet", num_attention_heads=5), r"transformers can build no model by its config\.json"),
+        (config(num_hidden_layers=1e9), r"config\.json has num_hidden_layers = 1000000000, outside 1 to 1,000; copy"),
+        (config(num_hidden_layers="99999"), r"config\.json has num_hidden_layers = 99999, outside 1 to 1,000; copy"),
+        (config(num_attention_heads=0.5), r"config\.json has num_attention_heads = 0, outside 1 to"),
+        (config(model_type="roberta", pad_token_id=-5), r"config\.json has pad_token_id = -5, and 130 positions; copy"),
+        (config(model_type="roberta", pad_token_id=500), r"config\.json has pad_token_id = 500, and 130 positions"),
+        (config(layer_norm_eps=float("nan")), r"config\.json has layer_norm_eps = nan; copy"),
+        (config(hidden_act=["gelu"]), r"hidden_act = \['gelu'\] is not supported; known: gelu"),
+        (config(quantization_config={"bits": 4}), r"its weights are quantised; take the model in full precision"),
+        (config(_attn_implementation="a/b"), r"_attn_implementation that is code from elsewhere, which is not fetched"),
+        (index({"a": "../elsewhere.safetensors"}), r"index\.json names no files of this folder; copy"),
+        (index({"a": "pytorch_model.bin"}), r"index\.json names no files of this folder; copy"),
+        (index({"a": 3}), r"index\.json names no files of this folder; copy"),
+        (index(["a"]), r"index\.json names no files of this folder; copy"),
+        (lambda folder: (folder / "config.json").write_text("[" * 99_999), r"config\.json cannot be read"),
+        (piped("config.json"), r"config\.json is no file; copy"),
+        (piped("tokenizer.json"), r"tokenizer\.json is no file; copy"),
+        (piped("model.safetensors"), r"model\.safetensors is no file; copy"),
+        (sparse("config.json"), r"config\.json has 1,099,511,627,776 bytes; copy"),
+        (sparse("tokenizer.json"), r"tokenizer\.json has 1,099,511,627,776 bytes; copy"),
+        (far_token, r"its tokenizer has 4,001 tokens and its embeddings have 30 rows: a different vocabulary"),
+        (
+            weights(lambda named: {name: tensor.to(torch.int8) for name, tensor in named.items()}),
+            r"its weights are quantised \(embeddings\.LayerNorm\.weight is I8\); take the model in full precision",
+        ),
         (config(vocab_size=40), r"its tokenizer has 30 tokens and its embeddings have 40 rows: a different vocabulary"),
         (config(vocab_size=20), r"its tokenizer has 30 tokens and its embeddings have 20 rows: a different vocabulary"),
     ],
@@ -86,6 +138,11 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
         read_encoder(folder).part(range(2), embeddings=True)
     save_file(tiny_tensors(layers=3), folder / "model.safetensors")
     with pytest.raises(EncoderError, match=r"its weights have 3 layers, and its config\.json 2; .*by task\.layers"):
+        read_encoder(folder).part(range(2), embeddings=True)
+    save_file(
+        {f"bert.{name}": one for name, one in tiny_tensors().items()} | tiny_tensors(), folder / "model.safetensors"
+    )
+    with pytest.raises(EncoderError, match=r"it has \S+ under two names; take all files from the same model"):
         read_encoder(folder).part(range(2), embeddings=True)
     nothing = {"pooler.dense.weight": torch.full((32, 32), torch.nan)}
     save_file(tiny_tensors() | nothing, folder / "model.safetensors")  # on which no state depends

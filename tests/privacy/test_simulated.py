@@ -1,5 +1,6 @@
 """Differential privacy in a simulation: the same bits again, a journal per site, and what would leak is refused."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -348,6 +349,47 @@ def test_a_patient_is_public_with_all_notes_or_with_none_where_patients_are_prot
     patients = [{document.patient for document in part.documents} for part in parts]
     assert torn == bool(patients[0] & patients[1])
     assert 18 == len(parts[0]) or torn
+
+
+@pytest.mark.parametrize("typed", [" TRAIN3 ", "ｔｒａｉｎ３", "\u3000train3"])
+def test_a_patient_is_the_same_however_blanks_capitals_and_full_width_letters_are_typed(
+    tmp_path: Path, typed: str
+) -> None:
+    dp, task = {**DP, "unit": "patient"}, {"name": "classification", "class_weights": "none", "buckets": 50}
+    study = study_of(dp, corpus=own_files(tmp_path), task=task, method={"batch": 5})
+    with (tmp_path / "train.csv").open("a", encoding="utf-8") as rows:
+        rows.write(f"rash,a,{typed}\n")
+    units = build(study, tmp_path / "run").sites.open("all").units
+    assert units is not None
+    assert 20 == units.count
+    with (tmp_path / "test.csv").open("a", encoding="utf-8") as rows:
+        rows.write(f"rash,a,{typed}\n")
+    assert "1 patients of all have notes both to train and to test on" in problems(study, tmp_path / "run")
+
+
+def test_blanks_are_nobody(tmp_path: Path) -> None:
+    """All notes with blanks in the patient's place would be one patient's otherwise."""
+    dp, task = {**DP, "unit": "patient"}, {"name": "classification", "class_weights": "none", "buckets": 50}
+    study = study_of(dp, corpus=own_files(tmp_path), task=task, method={"batch": 5})
+    with (tmp_path / "train.csv").open("a", encoding="utf-8") as rows:
+        rows.write("rash,a,  \n")
+    assert "1 of 61 train examples of all have no patient" in problems(study, tmp_path / "run")
+
+
+@pytest.mark.parametrize(("named", "units"), [(True, 21), (False, 20)])
+def test_two_documents_that_read_the_same_are_two_if_they_are_named(tmp_path: Path, named: bool, units: int) -> None:
+    """Clipped together, a second one with another label would turn the first one's part round: twice the clip."""
+    rows = [f'{{"id": "n{n}", "text": "ache {n % 20}", "labels": ["{"ab"[n // 20]}"]}}\n' for n in range(21)]
+    for split, name in (("train", "n"), ("test", "t")):
+        lines = "".join(rows).replace('"id": "n', f'"id": "{name}')
+        text = lines if named else re.sub(r'"id": "[nt]\d+", ', "", lines).replace("ache", f"ache {split}")
+        (tmp_path / f"{split}.jsonl").write_text(text, encoding="utf-8")
+    files = {split: str(tmp_path / f"{split}.jsonl") for split in ("train", "test")}
+    dp, task = {**DP, "unit": "document"}, {"name": "classification", "class_weights": "none", "buckets": 50}
+    study = study_of(dp, {"batch": 5}, corpus={"format": "jsonl", "language": "en", **files}, task=task)
+    found = build(study, tmp_path / "run").sites.open("all").units
+    assert found is not None
+    assert units == found.count
 
 
 def test_nobody_is_both_tested_and_validated_on_where_patients_are_protected(tmp_path: Path) -> None:

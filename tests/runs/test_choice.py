@@ -203,7 +203,15 @@ def test_the_report_says_how_the_round_was_chosen(tmp_path: Path) -> None:
     assert f"{metrics['final']['accuracy']:.3f}" in page
 
     forced = small_study(tmp_path, "forced.toml", stop={"target": 0.1, "on_test_figures": True}, **HASTY)
-    cli("run", forced, "--out", "forced", *SERIAL, cwd=tmp_path)
+    ended = cli("run", forced, "--out", "forced", *SERIAL, cwd=tmp_path)
+    too_good = "it ended when a figure of the test split met its target: these figures look better than they are"
+    assert f"fedavg: {too_good}" in ended.out
+    both = cli("run", forced, "--set", "seeds=[1, 2]", "--out", "grid", *SERIAL, cwd=tmp_path)
+    assert [f"seed={seed}: {too_good}" for seed in (1, 2)] == [
+        line for line in both.out.splitlines() if too_good in line
+    ]
+    late = cli("run", forced, "--set", "stop.target=1.1", "--out", "late", *SERIAL, cwd=tmp_path)
+    assert too_good not in late.out
     page = write_report([tmp_path / "forced"], tmp_path / "page.html").read_text()
     assert "Runs ended when a figure of the test split met its target: these figures look better than they are." in page
 

@@ -83,6 +83,17 @@ def test_the_manual_shows_answers_in_the_form_of_the_schema_and_lists_every_code
     assert [] == [code for code in codes if f"`{code}`" not in manual]
 
 
+def test_a_text_in_a_language_the_model_was_not_trained_on_is_answered_with_a_warning(
+    place: str, schema: dict[str, Any]
+) -> None:
+    """`predict` warned, and the endpoint related English entities of Chinese notes without a word."""
+    texts = [{"text": "患者发热三天，给予布洛芬后好转。"}, {"text": NOTE}]
+    status, _, answer = send(place, "/predict", {"texts": texts})
+    check(schema, "/predict", status, answer)
+    warned = ["this model was trained on English; the text looks Chinese"]
+    assert [warned, None] == [one.get("warnings") for one in answer["predictions"]]
+
+
 @pytest.mark.parametrize("text", ["", " \n\t"])
 def test_a_blank_text_has_nothing_in_it(place: str, text: str) -> None:
     assert {"labels": [], "entities": [], "relations": [], "cut": 0} == send(place, "/predict", {"text": text})[2]

@@ -104,14 +104,21 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a target on a split that is not tried": (
         {"stop": {"metric": "train_loss", "target": 0.5}},
-        "stop.metric = 'train_loss' is not measured; known: accuracy",
+        (
+            "stop.metric = 'train_loss' is not measured; known: accuracy, macro_f1, loss, examples; "
+            "add evaluation.splits = ['test', 'train']"
+        ),
+    ),
+    "a target on validation texts that nobody sets aside": (
+        {"stop": {"metric": "valid_accuracy", "target": 0.5}},
+        "stop.metric = 'valid_accuracy' is of validation texts, and none are tried; add [validation], with share = 0.1",
     ),
     "a target on the test split": (
         {"stop": {"target": 0.5}},
         (
             "stop.metric = 'accuracy' is a figure of the test split, which would then look better than it is: choose "
-            "the round with [validation], or by stop.metric = 'valid_accuracy'; stop.early = false only notes it, and "
-            "stop.on_test_figures = true stops all the same"
+            "the round with [validation], or add [validation] and stop by stop.metric = 'valid_accuracy'; stop.early = "
+            "false only notes it, and stop.on_test_figures = true stops all the same"
         ),
     ),
     "no validation examples": (

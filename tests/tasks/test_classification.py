@@ -11,11 +11,13 @@ import torch
 from data import DATA, VECTORS, needs_data, needs_vectors
 from wardround.core.bench import Bench
 from wardround.core.task import SiteData
+from wardround.corpora.register import CORPORA
 from wardround.corpora.views import LabelledTexts
 from wardround.federation.sites import opened
 from wardround.models.recurrent import LSTMClassifier
 from wardround.runs.build import bound, build
 from wardround.runs.loop import run
+from wardround.study import defaults
 from wardround.study.load import cells
 from wardround.study.settings import StudyError
 from wardround.tasks.classification import Classification, ClassificationTask
@@ -271,10 +273,23 @@ def test_a_declared_language_decides_without_a_look_at_the_texts(declared: str, 
     assert tokens == cells(tables)[0].study.resolved["task"]["tokens"]
 
 
+def test_the_texts_of_a_grid_are_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, look = [], defaults.language_of
+    monkeypatch.setattr(defaults, "language_of", lambda corpus, **how: looks.append(corpus) or look(corpus, **how))
+    grid = {"rounds": [1, 2, 3], "method.lr": [0.1, 1.0]}
+    assert 6 == len(cells({**foreign(tmp_path, CHINESE), "grid": grid}))
+    assert 1 == len(looks)
+
+
+@pytest.mark.parametrize("corpus", [corpus for corpus in CORPORA.values() if corpus.views != ("rows",)])
+def test_a_corpus_says_its_language_so_that_no_study_of_it_has_to_look(corpus: type[Any]) -> None:
+    assert corpus.language in ("en", "zh")
+
+
 def test_a_missing_file_is_told_as_such_and_not_as_a_language_that_nobody_knows(tmp_path: Path) -> None:
     tables = foreign(tmp_path, CHINESE)
     tables["corpus"]["train"] = str(tmp_path / "trian.csv")
-    with pytest.raises(StudyError, match=r"trian.csv: no such file — did you mean train.csv\?"):
+    with pytest.raises(StudyError, match=r"trian.csv: no such file — did you mean \S*/train.csv\?"):
         run(cells(tables)[0].study, tmp_path / "run")
 
 

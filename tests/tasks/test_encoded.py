@@ -1,27 +1,39 @@
 """Every text task on a pretrained encoder: what is frozen and cached gives the scores of the plain one, and learns."""
 
+import html
+import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
 from torch import Tensor
 
 from encoder_folders import HAN, WORDS, foreign_encoder, tiny_encoder
 from trained_models import CLINIC, trained
 from wardround import load
+from wardround.cli.app import main
 from wardround.core.bench import Bench
 from wardround.models.encoder_files import EncoderError
+from wardround.models.pretrained import packaged
+from wardround.runs.build import build
 from wardround.runs.loop import run
 from wardround.study.load import cells
 from wardround.study.settings import StudyError
+from wardround.tasks import suited_encoder
 from wardround.tasks.bags import Bags
 from wardround.tasks.batching import budgeted
 from wardround.tasks.classification import Classification
 from wardround.tasks.encoded_texts import EncodedTextTask
 from wardround.tasks.relation import Relations
+from wardround.tasks.suited_encoder import doubts, languages
 from wardround.tasks.tag_pieces import windows
 from wardround.tasks.tagging import Tagging
+from wardround.tasks.trunk import Trunk
 from wardround.text.document import Document, Entity
 from wardround.text.facts import sentence
 from wardround.text.pairs import pair
@@ -173,6 +185,31 @@ def test_a_word_has_the_state_of_its_first_piece_and_each_tag_stands_for_itself(
     assert ["crf.emit.weight", "crf.emit.bias"] == [n for n in Bench.of(task).layout.shapes if n.startswith("crf.")]
 
 
+@pytest.mark.parametrize("model", ["encoder", "elmoner"])
+def test_words_that_are_tagged_have_the_pieces_that_they_have_in_their_text(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a vocabulary counts a blank to the word behind it, as those of RoBERTa and ModernBERT do."""
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *sorted(ByteLevel.alphabet()), "Ġg", "ge", "Ġge"]
+    encoder = tiny_encoder(tmp_path, words)
+    tokenizer = Tokenizer(BPE({word: n for n, word in enumerate(words)}, [("Ġ", "g"), ("g", "e"), ("Ġg", "e")]))
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    tokenizer.save(str(encoder / "tokenizer.json"))
+    whole: dict[str, Any] = {"freeze": 2} if model == "encoder" else {}
+    task = Tagging(model=model, encoder=str(encoder), remember=False, **whole).bind(Corpus())
+    seen: list[list[int]] = []
+
+    def states(_: Trunk, rows: list[list[int]]) -> list[Tensor]:
+        seen.extend(rows)
+        return [torch.zeros(len(row), 32) for row in rows]
+
+    monkeypatch.setattr(Trunk, "states", states)
+    text = "(ge ge-ge), ge ge."
+    examples = task.examples(Texts((Document("n", text, entities=(Entity("T1", "gene", 1, 3),)),)))
+    next(iter(task.batches(examples, 1, None)))
+    assert [[2, *tokenizer.encode(text).ids, 3]] == seen
+
+
 def test_a_sentence_too_long_for_the_encoder_is_read_in_windows_of_whole_words(tmp_path: Path) -> None:
     encoder = tiny_encoder(tmp_path)
     text = " ".join(["aab gene"] * 60)  # 240 pieces, for 128 places
@@ -294,3 +331,94 @@ def test_weights_that_do_not_fit_are_told_before_any_site_is_asked(
     kind, more, _ = TASKS[name]
     with pytest.raises(EncoderError, match=r"the weights of layers\.\d\.wide\.weight have shape"):
         kind(**more, encoder=str(folder), freeze=freeze).bind(Corpus())
+
+
+OF_ENGLISH = "it is of English, and most texts look Chinese; choose one of the texts' language (zh)"
+
+
+def chinese(folder: Path, **task: Any) -> Any:
+    """A study of Chinese notes by an encoder of English that has half of their characters."""
+    encoder = tiny_encoder(folder / "encoder", [*WORDS[:10], *"患者发热"])
+    (encoder / "README.md").write_text("---\nlicense: mit\nlanguage:\n- en\n---\n# An encoder\n", encoding="utf-8")
+    note = {
+        "text": "患者服布洛芬后发热", "entities": [{"id": "T1", "type": "drug", "start": 3, "end": 6},
+        {"id": "T2", "type": "problem", "start": 7, "end": 9}],
+    }  # fmt: skip
+    for split, rows in (("train", 40), ("test", 10)):
+        notes = (
+            {
+                **note, "id": f"{split}{at}", "labels": ["ab"[at % 2]],
+                "relations": [{"type": "causes", "head": "T1", "tail": "T2"}] * (at % 2),
+            }
+            for at in range(rows)
+        )  # fmt: skip
+        lines = (json.dumps(one, ensure_ascii=False) + "\n" for one in notes)
+        (folder / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
+    files = {"format": "jsonl", "train": str(folder / "train.jsonl"), "test": str(folder / "test.jsonl")}
+    return cells({
+        "name": "x", "rounds": 1, "method": {"name": "fedavg"}, "partition": {"name": "iid", "sites": 2},
+        "corpus": files, "task": {**task, "encoder": str(encoder)},
+    }, folder=folder)[0].study  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"name": "classification", "model": "encoder", "longest": 60},
+        {"name": "tagging", "model": "encoder", "tokens": "characters"},
+        {"name": "tagging", "model": "elmoner", "tokens": "characters"},
+        {"name": "relation"},
+    ],
+    ids=lambda task: f"{task['name']} {task.get('model', '')}",
+)
+def test_an_encoder_of_another_language_is_told_of_whatever_the_task(task: dict[str, Any], tmp_path: Path) -> None:
+    """English word pieces were trained on Chinese notes, most of them unknown, without a word."""
+    (words,) = build(chinese(tmp_path, **task), tmp_path / "run").doubts
+    assert f"the encoder encoder does not know 56 % of the word pieces; {OF_ENGLISH}" == words
+    study = chinese(tmp_path, **task)
+    (tmp_path / "encoder" / "README.md").write_text("---\nlanguage: [en, zh-CN]\n---\n", encoding="utf-8")
+    (words,) = build(study, tmp_path / "other").doubts
+    assert "the encoder encoder does not know 56 % of the word pieces; choose one of the texts' language (zh)" == words
+
+
+def test_what_is_doubtful_of_an_encoder_is_said_before_the_first_round_and_in_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = chinese(tmp_path, name="classification", model="encoder", longest=60)
+    (tmp_path / "study.toml").write_text(study.toml(), encoding="utf-8")
+    with pytest.raises(SystemExit):
+        main(["run", str(tmp_path / "study.toml"), "--out", str(tmp_path / "run"), "--workers", "1"])
+    before, _, _ = capsys.readouterr().err.partition("round 1/1")
+    assert OF_ENGLISH in before
+    assert OF_ENGLISH in html.unescape((tmp_path / "run" / "report.html").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        ("---\nlanguage: en\n---\n", ("en",)),
+        ("---\ntags:\n- x\nlanguage:\n- en\n- zh-CN\nlicense: mit\n---\n", ("en", "zh")),
+        ('---\nlanguage: ["de", "no"]\n---\n', ("de", "no")),
+        ("---\nlanguage: multilingual\n---\n", ()),
+        ("# language: en\n", ()),
+        ("", ()),
+    ],
+)
+def test_the_languages_of_an_encoder_are_those_at_the_head_of_its_readme(
+    head: str, expected: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert () == languages(tmp_path)
+    (tmp_path / "README.md").write_text(head, encoding="utf-8")
+    assert expected == languages(tmp_path)
+
+
+def test_an_encoder_that_suits_is_not_doubted_and_one_that_spells_bytes_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = [Document(str(at), f"The patient had a fever for {at} days and was given aspirin.") for at in range(30)]
+    assert [] == [*doubts(packaged(), notes)]
+    letters = Tokenizer(BPE({token: at for at, token in enumerate(sorted(ByteLevel.alphabet()))}, []))
+    letters.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    monkeypatch.setattr(suited_encoder, "read_encoder", lambda _: SimpleNamespace(tokenizer=letters, unknown=-1))
+    (words,) = doubts(tmp_path / "bytes", [Document(str(at), "患者发热三天") for at in range(30)])
+    assert "the encoder bytes spells the texts, in 3.0 pieces per character; choose one of" in words

@@ -230,10 +230,10 @@ def test_a_weighting_that_no_counts_can_give_is_seen(name: str, value: float) ->
 
 
 def test_under_differential_privacy_nothing_is_counted_unless_a_study_says_so() -> None:
-    from wardround.study.defaults import left_open  # noqa: PLC0415 -- only here
+    from wardround.study.defaults import Languages, left_open  # noqa: PLC0415 -- only here
 
     built = {"task": Classification(tokens="words"), "method": None}
-    more = left_open(built, {"rounds": 2, "privacy": {"dp": {"epsilon": 1.0}}})
+    more = left_open(built, {"rounds": 2, "privacy": {"dp": {"epsilon": 1.0}}}, Languages())
     assert ("none", "none") == (more["task"]["weighting"], more["task"]["class_weights"])
 
 

@@ -150,7 +150,7 @@ def test_damaged_or_missing_files(tmp_path: Path) -> None:
     packed = gzip.compress(NOTE.encode() * 1000)
     assert "damaged gzip" in refused(written(tmp_path, packed[:-9], "cut.gz"))
     assert "damaged gzip" in refused(written(tmp_path, packed[:20] + b"\xff" * 9 + packed[29:], "bad.gz"))
-    assert "no such file — did you mean bad.gz?" in refused(tmp_path / "bda.gz")
+    assert f"no such file — did you mean {tmp_path}/bad.gz?" in refused(tmp_path / "bda.gz")
     assert "no such file" in refused(tmp_path / "no" / "folder.txt")
     assert "directory" in refused(tmp_path)
 

@@ -138,6 +138,20 @@ def test_a_column_of_which_most_values_occur_once_has_no_labels_however_short() 
         named_sources([(names[0], place) for names, place in rows])
 
 
+def test_short_texts_that_all_stand_there_twice_are_no_labels() -> None:
+    """Swapped columns of questions that come again were shown as forty labels, and trained on."""
+    texts = [f"fever {word}" for word in "abcdefghijklmnopqrstuvwxyz"] * 2
+    assert "52 of 52 values occur once or twice" == unlike_names(Counter(texts))
+    assert frozenset() == names_of(texts)
+    with pytest.raises(
+        ValueError, match=r"does not look like labels: 52 of 52 values occur once or twice; are columns"
+    ):
+        occurring("labels", "labels", [((one,), f"n{at}") for at, one in enumerate(texts)])
+    assert frozenset(texts[:12]) == names_of(texts[:12] * 2), "a dozen classes may be that small"
+    assert 26 == len(names_of(texts * 2))
+    assert "" == unlike_names(Counter([f"class-{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"] * 2))
+
+
 def test_the_line_and_the_column_are_given(tmp_path: Path) -> None:
     rows = [f"a{n},text {n},{label}" for n, label in enumerate((*USUAL, "She has a rash again"))]
     (tmp_path / "train.csv").write_text("\n".join(["id,note,ward", *rows]), encoding="utf-8")

@@ -19,7 +19,7 @@ from wardround.audit.finding import AttackResult
 from wardround.runs.build import build
 from wardround.runs.exchanges import rows
 from wardround.runs.loop import one_thread
-from wardround.runs.protocol import exchanged
+from wardround.runs.protocol import exchanged, unheard
 from wardround.runs.wire import WireRow
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
@@ -74,7 +74,7 @@ def audited(
     missing: dict[str, str] = {}
     without: dict[str, str] = {}
     privacy = study.resolved.get("privacy", {})
-    with one_thread(), tempfile.TemporaryDirectory() as place:
+    with one_thread(), unheard(), tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         for number, (label, variant) in enumerate(variants(study, {k: v for k, v in tables.items() if k != "privacy"})):
             if isinstance(variant, str):

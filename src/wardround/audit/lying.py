@@ -1,4 +1,4 @@
-"""What one site that lies does to the model, in a federation that is otherwise honest.
+"""Attack 6: what one site that lies does to the model, in a federation that is otherwise honest.
 
     sites = lying(built, liar="hospital-0", lie="flipped sign", folder=folder)
     sites.engine, sites.built          # in place of the honest ones

@@ -20,6 +20,7 @@ from wardround.audit.finding import AttackResult, auc, named_at
 from wardround.audit.lying import label_names
 from wardround.audit.notes import losses
 from wardround.federation.partition import Raw
+from wardround.reports.html import plural
 from wardround.text.document import Document
 from wardround.text.facts import BagSentence
 from wardround.text.texts import Texts
@@ -45,7 +46,8 @@ def attack(case: Case) -> list[AttackResult]:
         inside += [-loss for loss in losses(case, name, case.weights, data.train)]
         outside += [-loss for loss in losses(case, name, case.weights, data.test)]
     why = (
-        f"{len(inside):,} notes that were trained on, {len(outside):,} others, by the model after {case.rounds} rounds"
+        f"{len(inside):,} notes that were trained on, {len(outside):,} others, by the model after "
+        f"{plural(case.rounds, 'round')}"
     )
     return [
         AttackResult(ATTACK, case.label, FIGURE, auc(inside, outside), 0.5, why=why),

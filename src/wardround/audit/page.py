@@ -3,6 +3,7 @@
 write_audit(audit, Path("audit.html"))
 """
 
+import re
 from pathlib import Path
 
 from wardround import __version__
@@ -19,6 +20,7 @@ ABOUT = {
     "differential privacy": "Each site adds noise while it trains, so that no single note, document or patient changes "
     "what leaves by much. It protects against whoever has the sums or the model, and costs accuracy.",
 }
+CODE = re.compile(r"^ .*$", re.MULTILINE)
 LIMITS = (
     "An attack that fails is no proof: these are the ones we know of, and somebody may know a better one.",
     "Figures on generated notes say how much a message gives away in principle; on a site's own notes they differ.",
@@ -119,12 +121,15 @@ def _lies(audit: Audit) -> Html | None:
     """Rules by lies, with nothing switched on."""
     lies_tried = [one for one in audit.findings if one.attack.startswith("a site that lies: ")]
     by_place = {tuple(one.attack.removeprefix("a site that lies: ").split(", ")): one for one in lies_tried}
+    untried = [one for one in audit.findings if one.attack == "a site that lies"]
+    why = [tag("p", f"With {one.protection} not tried: {one.why}.", class_="soft") for one in untried]
     if not by_place:
-        return None
+        return join(why) if why else None
     lies, rules = (list(dict.fromkeys(place[at] for place in by_place)) for at in (0, 1))
     rows = [(rule, *(_cell(by_place.get((lie, rule))) for lie in lies)) for rule in rules]
     figures = "; ".join(dict.fromkeys(f"{lie}: {by_place[lie, rules[0]].figure}" for lie in lies))
-    return join([table("What one lying site does, by rule", ("rule", *lies), rows), tag("p", figures, class_="soft")])
+    whole = table("What one lying site does, by rule", ("rule", *lies), rows)
+    return join([whole, tag("p", figures, class_="soft"), *why])
 
 
 def _leaves(audit: Audit) -> Html:
@@ -151,6 +156,6 @@ def _seen(audit: Audit, seen: str) -> str:
 
 
 def _how(audit: Audit) -> Html:
-    about = [" ".join(doc.split()) for doc, _ in ATTACKS.values() if doc]
+    about = [" ".join(CODE.sub("", doc).split()) for doc, _ in ATTACKS.values() if doc]
     seed = f"Seed {audit.study.seed}; each attack with each protection off and on, the first column with {OFF}."
     return join([tag("p", seed), tag("ul", [tag("li", text) for text in about])])

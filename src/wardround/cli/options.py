@@ -138,11 +138,11 @@ def serving() -> Iterator[None]:
 
 
 def one_of(value: str, known: Iterable[str], option: str) -> None:
-    """Fail with the nearest name unless the value is empty or known."""
+    """Fail with the nearest name, and all, unless the value is empty or known."""
     names = list(known)
     if value and value not in names:
         close = nearest(value, names)
-        fail(f"{option} {value}: " + (f"did you mean {close}?" if close else f"use one of {', '.join(names)}"))
+        fail(f"{option} {value}: " + (f"did you mean {close}? " if close else "") + f"use one of {', '.join(names)}")
 
 
 def renames(pairs: Iterable[str] | None, order: str = "the tagger's type, =, the next model's") -> dict[str, str]:

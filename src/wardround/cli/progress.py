@@ -79,6 +79,11 @@ class Single(_Shown):
         if self.due(over=outside):
             self.console.print(f"{self.study.name}: {words}", soft_wrap=True)
 
+    def tell(self, words: str) -> None:
+        """Print what is doubtful about the data."""
+        if self.plain or self.rich:
+            self.console.print(f"in the data: {words}", soft_wrap=True)
+
     def line(self, line: Round) -> None:
         """Take in a round."""
         if self.up is None:  # a run that is taken up again has sent something before

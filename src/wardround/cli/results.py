@@ -18,6 +18,7 @@ from wardround.runs.sweep import CellState, summary
 from wardround.study.load import Study
 
 ABSENT = 5  # sites that are named
+TOO_GOOD = "it ended when a figure of the test split met its target: these figures look better than they are"
 
 
 def show_result(study: Study, folder: Path, result: Result, *, report: bool = True, apart: bool = False) -> None:
@@ -31,6 +32,8 @@ def show_result(study: Study, folder: Path, result: Result, *, report: bool = Tr
         late = result.chosen > result.rounds
         of = "what [finish] made" if late else f"round {result.chosen} of {result.rounds}"
         console.print(f"{of} is kept, the best by {metrics.chosen_by}; the figures are those of that round")
+    if result.rounds_to_target is not None and _by_test(study):
+        console.print(f"{method}: {TOO_GOOD}")
     if dp := study.resolved.get("privacy", {}).get("dp"):
         console.print(f"{method}: {of_figures(dp)}")
     if wrong := _signs(folder):
@@ -68,6 +71,9 @@ def show_grid(states: Sequence[CellState]) -> None:
     for state in states:
         if state.done:
             _show_absences(state.folder, f"{state.cell.label}: ")
+        reached = (metrics := METRICS.read(state.folder)) and metrics.rounds_to_target is not None
+        if state.done and reached and _by_test(state.cell.study):
+            console.print(f"{state.cell.label}: {TOO_GOOD}")
         if state.done and (wrong := _signs(state.folder)):
             console.print(f"{state.cell.label}: {wrong}")
     if done := [state.folder for state in states if state.done]:
@@ -124,13 +130,19 @@ def _show_absences(folder: Path, before: str = "") -> None:
         console.print(f"{before}{one}")
 
 
+def _by_test(study: Study) -> bool:
+    """Whether a figure of the test split may end the run."""
+    stop = study.stop
+    return stop is not None and stop.early and not stop.metric.startswith(("train_", "valid_"))
+
+
 def _signs(folder: Path) -> str:
     """What looks wrong with the model of a run that has ended."""
     metrics = METRICS.read(folder)
     if metrics is None or not metrics.signs:
         return ""
     state = "has collapsed" if collapsed(metrics.signs) else "looks odd"
-    return f"the model {state}: {'; '.join(metrics.signs)}; {remedy(metrics.signs)}"
+    return f"the model {state}: {'; '.join(metrics.signs)}; {remedy(metrics.signs, metrics.chosen or metrics.rounds)}"
 
 
 def _means(figures: dict[str, dict[str, float]]) -> dict[str, float]:

@@ -59,8 +59,9 @@ def command(
             several = 1 if strict else workers
             with Single(cells[0].study, quiet=quiet, out=folder) as progress:
                 result = work(
-                    cells[0].study, folder, workers=several, resume=resume, progress=progress.line, show=progress.doing
-                )
+                    cells[0].study, folder, workers=several, resume=resume,
+                    progress=progress.line, show=progress.doing, tell=progress.tell,
+                )  # fmt: skip
             if not quiet:
                 show_oddities(folder)
             show_result(cells[0].study, folder, result, report=not no_report)

@@ -147,6 +147,7 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[In
         return
     if encoder := study.task.files().get("encoder"):
         yield Inspection("encoder", f"{encoder} is here, and can be read")
+        yield from (Inspection("encoder", f"{words}; is that meant?", asks=True) for words in built.doubts)
     yield from _enough(settings, study, data, given=bool(valid))
     yield from _protected(settings, study, built.task, data)
     yield Inspection("labels", "the study knows all of them")

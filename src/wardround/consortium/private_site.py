@@ -10,7 +10,7 @@ the site and is drawn from the operating system; losing it costs nothing but tha
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -56,15 +56,17 @@ def noted_budget(folder: Path) -> str:
     return last_value(folder / "ledger" / "site.jsonl", "budget")
 
 
-def site_guards(settings: SiteSettings, study: Study, mark: str, run: str, data: str) -> Guards:
-    """The guards of one run of a study at this site, on the data with this fingerprint."""
+def site_guards(
+    settings: SiteSettings, study: Study, mark: str, run: str, data: str, beside: Sequence[bytes]
+) -> Guards:
+    """The guards of one run of a study at this site, on the data with this fingerprint, and what is read `beside`."""
     # A coordinator that gave runs of two studies one name would have both under one noise, if it were not the study's.
     # A site that is talked into another file of word vectors would answer the same question from them under it, too.
-    source = Source(key_of(own_secret(settings.folder), data, mark, *_read_beside(study)), hidden=True)
+    source = Source(key_of(own_secret(settings.folder), data, mark, *beside), hidden=True)
     return Guards(Terms.of(study), mark, study.name, run[:16], source, lambda _: budget_journal(settings), data[:16])
 
 
-def _read_beside(study: Study) -> Iterator[bytes]:
+def read_beside(study: Study) -> Iterator[bytes]:
     """What stands for each file that the study's task reads here besides the notes: word vectors, an encoder's."""
     for path in study.task.files().values():
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:

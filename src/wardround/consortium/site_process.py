@@ -218,6 +218,7 @@ class SiteProcess:
             vault = run.host.vault
             if vault:
                 vault.choices, vault.new = budget.of(study).sums, {}
+            run.greet(self.name)  # what a site says of its size has its price, whether a coordinator greets or not
             reply = self._served(run, step, exchange, message)
             data = reply.encode()
             sent = hashlib.sha256(data).hexdigest()

@@ -22,7 +22,7 @@ from wardround.consortium.budget import Denial
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.exchanges import Expected, expected_exchanges, sites_of
 from wardround.consortium.identity import HouseVault
-from wardround.consortium.private_site import admit_terms, greet, site_guards
+from wardround.consortium.private_site import admit_terms, greet, read_beside, site_guards
 from wardround.consortium.reach import Reach
 from wardround.consortium.settings import SiteSettings, read_site, site_study
 from wardround.core.device import CPU
@@ -51,6 +51,8 @@ class Ready:
     expected: Expected
     reach: Reach
     data: str
+    beside: tuple[bytes, ...]
+    """What stands for the files that it was built from besides its data, under differential privacy."""
     sizes: Mapping[str, int]
     """How many examples it has of each split, rounded up to a power of two: all that is told of it beforehand."""
     thin: bool
@@ -127,6 +129,9 @@ class Studies:
         if key not in self.runs:
             self.runs = {known: value for known, value in self.runs.items() if known[2] == changed}
             ready = self.ready(study, changed)
+            if ready.beside != _beside(ready.built.study):  # another file of word vectors has come since
+                self.ready.cache_clear()
+                ready = self.ready(study, changed)
             memory = self.folder / "memory" / study[:16] / run
             consent, built = self.settings.consent, ready.built
             own = (SmallCounts(consent.smallest_count), LeastExamples(consent.least_examples))
@@ -135,7 +140,7 @@ class Studies:
             layers = (*self.settings.layers, *kept, *own, *built.study.layers)
             private, wanted = built.study.sites.private, built.study
             vault = HouseVault(self.folder, study, run, pinned=consent.pinned) if wanted.layers else None
-            guards = site_guards(self.settings, wanted, study, run, ready.data) if wanted.dp else None
+            guards = site_guards(self.settings, wanted, study, run, ready.data, ready.beside) if wanted.dp else None
             host = Host(
                 wanted.method, built.task, built.sites, memory, layers, private, built.manifest, vault,
                 guards=guards, device=built.host.device,
@@ -175,6 +180,7 @@ class Studies:
             if study_hash(settings) != study:  # a module of the hospital's own was changed since
                 raise Denial("study")
             examples = self.settings.parts(settings)
+            beside = _beside(settings)  # before it is read
             device = CPU if settings.dp else self.settings.device.claim()  # single units' gradients are the CPU's
             built = build_at_site(settings, self.folder, [self.name], examples, device)
             data = built.sites.open(self.name)
@@ -191,7 +197,9 @@ class Studies:
         plan = None
         counts = {split: len(part) for split, part in splits.items() if part is not None}
         if settings.dp:  # no more is told than what has noise
-            plan = site_guards(self.settings, settings, study, "", mark).plan(self.name, cast("Units", data.units))
+            plan = site_guards(self.settings, settings, study, "", mark, beside).plan(
+                self.name, cast("Units", data.units)
+            )
             counts = {"train": plan.size}
         sizes = {split: 1 << max(count - 1, 0).bit_length() for split, count in counts.items()}
         expected = expected_exchanges(settings, len(data.train), sites_of(self.folder))
@@ -199,7 +207,11 @@ class Studies:
         if few := _few(settings, self.settings.consent.least_examples, data):
             wanted = "no answer on them would leave, and with privacy.same_members no sum goes without this site"
             self.log(f"few: {few}: {wanted}; add notes, or lower consent.least_examples in site.toml")
-        return Ready(built, expected, reach, mark, sizes, bool(few))
+        return Ready(built, expected, reach, mark, beside, sizes, bool(few))
+
+
+def _beside(study: Study) -> tuple[bytes, ...]:
+    return tuple(read_beside(study)) if study.dp else ()
 
 
 def _few(study: Study, least: int, data: SiteData) -> str:

@@ -14,6 +14,8 @@ Rules of this file:
 1. Two data sets are neighbours if one has one unit more than the other. So n itself is not told exactly: rates, steps
    and weights follow from its noisy value.
 2. The draws come from a key that depends on the question (`chance`): asked again, a site answers the same, to the bit.
+3. Dropout draws from a secret, too. Who else is in a batch decides which part of a mask a unit gets: whoever could work
+   the masks out, by the study's seed, would see one unit more in the gradients of all that come after it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -96,6 +98,8 @@ class Guard:
             self._paid += plan.steps
         self._paid -= steps
         chance = self._draw(f"train {self._trainings}")
+        if (state := chance.torch_state()) is not None:
+            torch.default_generator.set_state(state)  # see rule 3
         count = self.units.count
         ahead = max(AHEAD // max(count, 1), 1)
         for start in range(0, steps, ahead):

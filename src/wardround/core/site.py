@@ -15,7 +15,7 @@ from wardround.core.device import CPU, Device
 from wardround.core.exchange import Exchange, seeded
 from wardround.core.memory import Memory
 from wardround.core.private_steps import Guard
-from wardround.core.record import Message, Private
+from wardround.core.record import Message, Private, finite
 from wardround.core.task import BagTask, ClassTask, SiteData, Task
 from wardround.core.vault import Vault
 
@@ -107,9 +107,14 @@ class Site:
         return seeded(exchange.seed, exchange.round, self.name, exchange.step)
 
     def keep(self, record: Private) -> None:
-        """Remember the record, in place of the one of its kind."""
+        """Remember the record, in place of the one of its kind.
+
+        One that holds what is no number is not kept: a round that ran away would spoil all that follow.
+        """
         if not isinstance(record, Private):
             raise TypeError(f"a site keeps Private records; {type(record).__name__} is none")
+        if not all(map(finite, vars(record).values())):
+            return
         self._memory.keep(record, self.exchange)
         self._kept[type(record)] = record
 

@@ -27,6 +27,7 @@ class ADE(Halved):
     """One document per annotated sentence; its source is the article."""
 
     types: ClassVar[tuple[str, ...]] = ("ADE", "Dosage", "Drug")
+    language: ClassVar[str] = "en"
 
     def whole(self, problems: Problems) -> Iterator[Document]:
         """Every sentence with all the entities that any row names."""

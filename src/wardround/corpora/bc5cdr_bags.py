@@ -31,6 +31,7 @@ class BC5CDRBags(BagReader):
     """The official cut; training and development abstracts train, unless the latter are for validation."""
 
     published: ClassVar[tuple[str, ...]] = ("CID",)
+    language: ClassVar[str] = "en"
 
     unseen: bool = True
     """Whether test pairs that training sentences have too are left out."""

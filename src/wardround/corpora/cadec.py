@@ -23,6 +23,7 @@ class CADEC(Halved):
     """One document per review."""
 
     types: ClassVar[tuple[str, ...]] = ("ADR", "Disease", "Drug", "Finding", "Symptom")
+    language: ClassVar[str] = "en"
     path: str = "$WARDROUND_DATA/cadec"
     """The folder with the corpus; the variable is that of the environment."""
     encoding: str | None = None

@@ -54,6 +54,7 @@ class ChemProt:
     views: ClassVar[tuple[str, ...]] = ("pairs",)
 
     splits: ClassVar[tuple[str, ...]] = tuple(FILES)
+    language: ClassVar[str] = "en"
 
     split: Literal["official", "pooled"] = "official"
     """The published cut, or all rows cut anew by label and seed."""

@@ -33,6 +33,7 @@ class DDI2013:
     splits: ClassVar[tuple[str, ...]] = ("train", "valid", "test")
     labels: ClassVar[tuple[str, ...]] = ("NA", "advise", "effect", "mechanism", "int")
     negative: ClassVar[str] = "NA"
+    language: ClassVar[str] = "en"
 
     dedupe: bool = False
     """Whether training texts that the test split has too are dropped."""

@@ -36,6 +36,7 @@ class DTIBags(BagReader):
     """One JSON array per split."""
 
     published: ClassVar[tuple[str, ...]] = ("agonist", "inhibitor", "other", "substrate", "unknown")
+    language: ClassVar[str] = "en"
 
     most: Annotated[int, Ge(0)] = 0
     """Sentences of a test bag that are kept, the first ones; 0 keeps all."""

@@ -30,6 +30,7 @@ class _Folds:
     views: ClassVar[tuple[str, ...]] = ("pairs",)
     labels: ClassVar[tuple[str, ...]] = ("0", "1")
     negative: ClassVar[str] = "0"
+    language: ClassVar[str] = "en"
     name: ClassVar[str]
 
     fold: Annotated[int, Ge(1), Le(10)] = 1

@@ -54,6 +54,7 @@ class PGR:
 
     labels: ClassVar[tuple[str, ...]] = ("False", "True")
     negative: ClassVar[str] = "False"
+    language: ClassVar[str] = "en"
 
     split: Literal["official", "pooled"] = "official"
     """The published cut, or all rows cut anew by label and seed."""
@@ -121,6 +122,7 @@ class PGRBags(BagReader):
     """The published cut."""
 
     published: ClassVar[tuple[str, ...]] = ("related",)
+    language: ClassVar[str] = "en"
 
     gold: Literal["confirmation", "relation"] = "confirmation"
     """Whose word test sentences go by: the curators', or the ontology's."""

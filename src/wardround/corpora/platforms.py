@@ -41,6 +41,7 @@ class Platforms:
     """One site per corpus, with its own entity types."""
 
     views: ClassVar[tuple[str, ...]] = ("entities",)
+    language: ClassVar[str] = "en"
 
     labels: ClassVar[tuple[str, ...]] = ()
     sites: tuple[Platform, ...]

@@ -30,6 +30,7 @@ class SMM4H(Halved):
     """One document per tweet."""
 
     types: ClassVar[tuple[str, ...]] = ("ADE", "Drug")
+    language: ClassVar[str] = "en"
     path: str = "$WARDROUND_DATA/smm4h/task2.tsv"
     """The file with the corpus; the variable is that of the environment."""
     encoding: str | None = None

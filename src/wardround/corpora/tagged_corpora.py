@@ -25,6 +25,7 @@ class _Columns(EntityCorpus):
     """A corpus with published splits."""
 
     splits: ClassVar[tuple[str, ...]] = ("train", "valid", "test")
+    language: ClassVar[str] = "en"
     files: ClassVar[tuple[str, ...]]
     origin: ClassVar[str] = MTL
 

@@ -222,7 +222,7 @@ class Public:
             return np.sort(rng.choice(total, count, replace=False))
         documents = [document for part in parts for document in getattr(part, "documents", [None] * len(part))]
         # One who is not named stands alone here, and is refused where units are told apart.
-        names = [getattr(document, "patient", "") or f"\0{row}" for row, document in enumerate(documents)]
+        names = [getattr(document, "whom", "") or f"\0{row}" for row, document in enumerate(documents)]
         _, owner, many = np.unique(names, return_inverse=True, return_counts=True)
         order = rng.permutation(len(many))
         taken = order[: int(np.searchsorted(np.cumsum(many[order]), count)) + 1][: len(many) - 1]

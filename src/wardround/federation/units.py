@@ -4,7 +4,8 @@
 
 A patient's rows are clipped together, so all must say whose they are; and nobody's are in training and in the test, for
 the budget of one part would then be spent on another's patients. The same holds of documents, by their ids; one that
-has none is called after its file and line (`text.shown.unnamed`), and is another's only if it reads the same.
+has none is called after its file and line (`text.shown.unnamed`), and is another's only if it reads the same. Of two
+ids each is a unit of its own, whatever they read: taken together, one more could turn the other's gradient round.
 """
 
 import re
@@ -60,8 +61,10 @@ def owners(unit: Unit, site: str, split: str, raw: Raw) -> Sequence[str]:
     if unit == "example":
         return [str(row) for row in range(len(raw))]
     if unit == "document":
-        return documents_of(raw)
-    patients = [document.patient for document in getattr(raw, "documents", ())]
+        texts = documents_of(raw)
+        names = [note_of_pair(document) for document in getattr(raw, "documents", ())] or texts
+        return [text if MADE_UP.search(name) else name for name, text in zip(names, texts, strict=True)]
+    patients = [document.whom for document in getattr(raw, "documents", ())]
     unknown = len(raw) - sum(map(bool, patients))
     if unknown:
         raise ValueError(
@@ -74,7 +77,7 @@ def owners(unit: Unit, site: str, split: str, raw: Raw) -> Sequence[str]:
 def patients_on_two_sides(splits: Mapping[str, Raw]) -> dict[tuple[str, str], int]:
     """How many of a site's patients are in two of its splits, by these, where there are any."""
     names = {
-        split: {document.patient for document in getattr(raw, "documents", ()) if document.patient}
+        split: {document.whom for document in getattr(raw, "documents", ()) if document.whom}
         for split, raw in splits.items()
     }
     return _on_two_sides(names)

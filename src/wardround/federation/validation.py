@@ -77,7 +77,7 @@ def _named(examples: Raw, what: Literal["source", "patient"]) -> Sequence[str]:
     """The source or patient of each example; an error if nobody says."""
     names: Sequence[str] = examples.sources
     if what == "patient":
-        names = [document.patient for document in getattr(examples, "documents", ())]
+        names = [document.whom for document in getattr(examples, "documents", ())]
     if len(examples) and not (len(names) == len(examples) and all(names)):
         remedy = f'name its column with {what} = "…" in [corpus], or draw by document'
         raise ValueError(f"validation.by: there is an example without a {what}; {remedy}")

@@ -9,7 +9,7 @@ leaves out is *lost*, what it repairs or only finds odd is not.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -226,7 +226,7 @@ def check(
                     findings.add(placed.path, placed.line_at(start), kind, REMEDY, lost=False)
     findings.mention_each(headless(((file, format_.name) for file, format_ in files), options))
     leaks = Leaks(splits)
-    _count_repeats(survey, leaks, texts.groups(pairs=None if view is None else view == "pairs"))
+    _count_repeats(survey, leaks, texts, pairs=None if view is None else view == "pairs")
     if not survey.unreadable:
         for what, remedy in (*_wanting(survey, task if learns else None), *survey.unlike(options.label)):
             findings.refuse(DataError(path, None, what, remedy))
@@ -282,10 +282,11 @@ def _seen(placed: Placed, file: Path) -> _Seen:
     return _Seen(file, placed.path, placed.line, digest(placed.document.text), said)
 
 
-def _count_repeats(survey: Survey, leaks: Leaks, groups: Iterable[Sequence[_Seen]]) -> None:
-    """What is there more than once, each beside the first."""
-    for group in groups:
+def _count_repeats(survey: Survey, leaks: Leaks, texts: Texts[_Seen], *, pairs: bool | None) -> None:
+    """What is there more than once, each beside the first; and which texts are in two files."""
+    for group in texts.by_text():
         leaks.take(group)
+    for group in texts.groups(pairs=pairs):
         first, *others = group
         for one in others:
             survey.duplicates += 1
@@ -321,7 +322,9 @@ def _again(files: Iterable[tuple[Path, Format]], options: Options) -> Iterator[t
 def _wanting(survey: Kinds, task: Checks | None) -> Iterator[tuple[str, str]]:
     """What the whole lacks for the task."""
     if not survey.documents:
-        yield "no document", "name the file or folder that holds the notes, or its format with --from"
+        known = isinstance(survey, Survey) and survey.findings.refused > 0
+        other = "name the file or folder that holds the notes, or its format with --from"
+        yield "no document", "mend what is listed above" if known else other
     elif not survey.worded:
         yield "no text has a letter or a digit", "name the column that holds the texts with --text-column"
     elif task is not None:

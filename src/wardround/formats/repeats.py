@@ -3,6 +3,7 @@
     texts = Texts[Placed]()
     texts.add(document, file, placed)
     for group in texts.groups(): ...
+    for group in texts.by_text(): ...      # whatever pair of it they are
 
 A text comes again with every other pair in it where documents are pairs by their format, or where all that a text has
 are two entities and at most one relation each, and one file has it with several. Digests alone are held.
@@ -47,6 +48,10 @@ class Texts(Generic[T]):
         places = digest(repr([(one.start, one.end) for one in document.entities]))
         row = _Row(item, file, places, pair or is_pair(document), like_pair)
         self._rows.setdefault(self._mark(document.text), []).append(row)
+
+    def by_text(self) -> Iterator[list[T]]:
+        """Those of one text: another pair of a sentence that was learnt from gives it away as well."""
+        return ([row.item for row in rows] for rows in self._rows.values())
 
     def groups(self, *, pairs: bool | None = None) -> Iterator[list[T]]:
         """Those about the same, in the order in which they came; `pairs` if it is known whether they are meant."""

@@ -47,9 +47,9 @@ class Sides:
 def _unit(placed: Placed, by: By) -> bytes:
     """What a document must stay together with; without a source or patient it cannot be said."""
     document = placed.document
-    if by == "text" or (not by and not document.patient):
+    if by == "text" or (not by and not document.whom):
         return near_digest(document.text)
-    name = getattr(document, by or "patient")
+    name = document.source if by == "source" else document.whom
     if not name:
         remedy = f"name its column with --{by}-column, or leave --by out"
         raise DataError(placed.path, placed.line or 1, f"a document without a {by}", remedy)

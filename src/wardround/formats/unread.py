@@ -22,6 +22,7 @@ from wardround.formats.tables import by_looks, table_of
 from wardround.text.reading import DataError, Problems
 from wardround.text.shown import NOT_SHOWN, like_heads, names_of, short
 
+UNREAD = "keys that are not read"
 NAMED = 8
 FLAGS = {"0", "1"}
 ENDS = 4  # of two entities
@@ -69,8 +70,7 @@ def unread(path: Path, options: Options, form: str) -> Iterator[tuple[str, str]]
         offers.append("entities? they are read from JSONL, BRAT, CoNLL, …: wardround data convert")
     if sum(map(_like_offsets, columns.values())) >= ENDS:
         offers.append(f"entities by their offsets? a table has no place for them; write a line for each text: {PAIR}")
-    kind = "columns" if form in ("csv", "tsv") else "keys"
-    yield f"{kind} that are not read: {listed}", "; ".join(offers)
+    yield f"{'columns that are not read' if form in ('csv', 'tsv') else UNREAD}: {listed}", "; ".join(offers)
 
 
 def headless(files: Iterable[tuple[Path, str]], options: Options) -> Iterator[tuple[Path, int, str, str]]:

@@ -6,7 +6,8 @@ A *collapsed* model has learnt nothing that its figures could mean: it answers t
 entity, its loss is not a number, or it is no better than a constant answer by its first figure and by accuracy and,
 where a constant answer has a loss, worse by that. Such a run is never the best of a table. A loss that rises, or lies
 above a constant answer's while the figures are good, is a warning: the model is too sure of itself, and a lower rate or
-fewer rounds would serve it.
+fewer rounds would serve it; unless it is the first evaluation, or falls, and the model may only be at its beginning. A
+loss far above a constant answer's, and that of equal odds, no beginning explains: the rate is too high.
 """
 
 import math
@@ -23,15 +24,19 @@ NOTHING = "nothing found"
 NOT_FINITE = "the loss is not a number"
 WORSE = "no better than a constant answer"
 ABOVE = "loss above a constant answer's"
+FALLING = "loss above a constant answer's, and falling"
+FAR = "loss far above a constant answer's"
 RISING = "loss rising"
 STILL = "loss as at the first evaluation"
 COLLAPSED = frozenset({ONE_CLASS, NOTHING, NOT_FINITE, WORSE})
-TOO_FAST = "try a lower method.lr, or fewer rounds; where the method has one, a smaller method.mu"
+TOO_FAST = "try a lower method.lr; where the method has one, a smaller method.mu"
+TOO_LONG = "try a lower method.lr, or fewer rounds; where the method has one, a smaller method.mu"
 TOO_SLOW = "try a higher method.lr, or more rounds or epochs"
 EITHER = "try more rounds or epochs, or another method.lr"
 
 RISES = 3  # evaluations in a row
 RISEN = 1.5  # times the lowest
+TWICE = 2.0  # what a loss is far above
 MOVED = 0.02  # of the first loss: less is next to nothing
 
 
@@ -44,19 +49,22 @@ def signs(task: Any, numbers: Mapping[str, Tensor], before: Sequence[float] = ()
     if not math.isfinite(loss):
         return [NOT_FINITE]
     wrong = [ONE_CLASS] if _one_class(numbers) else [NOTHING] if _nothing(numbers) else []
+    far = False
     if constant := constant_figures(task, numbers):
+        far = loss > TWICE * max(constant["loss"], _even(numbers))
         asked = (next(iter(figures)), "accuracy")  # always yes has a high F1 of yes, and is right by half
         no_better = all(figures[name] <= constant.get(name, -math.inf) for name in asked if name in figures)
         unknown = math.isnan(constant["loss"])
         if no_better and (unknown or loss > constant["loss"]):
             wrong += [WORSE] * (NOTHING not in wrong)
         elif loss > constant["loss"] and not _untold(numbers):
-            wrong.append(ABOVE)
+            wrong.append(FALLING if before and loss < before[-1] else ABOVE)
+    if far and wrong and not _untold(numbers):
+        wrong = [sign for sign in wrong if sign not in (ABOVE, FALLING)] + [FAR]
     losses = [*before[-RISES:], loss]
     rising = len(losses) > RISES and all(one < other for one, other in pairwise(losses))
     if rising and loss > RISEN * min(*before, loss):
         wrong.append(RISING)
-    far = bool(constant) and loss > RISEN * constant["loss"]  # it has moved before the first evaluation
     if collapsed(wrong) and before and not far and abs(loss - before[0]) < MOVED * abs(before[0]):
         wrong.append(STILL)
     return wrong
@@ -67,11 +75,23 @@ def collapsed(wrong: Sequence[str]) -> bool:
     return not COLLAPSED.isdisjoint(wrong)
 
 
-def remedy(wrong: Sequence[str]) -> str:
-    """What to try, by what the loss has done: where that is not known, a rate may be too high or too low."""
+def remedy(wrong: Sequence[str], rounds: int) -> str:
+    """What to try after so many rounds, by what the loss has done: not knowing, a rate may be too high or too low."""
     if STILL in wrong:
         return TOO_SLOW
-    return TOO_FAST if {RISING, NOT_FINITE, ABOVE} & {*wrong} else EITHER
+    if FAR in wrong and collapsed(wrong):
+        return TOO_FAST
+    if {RISING, NOT_FINITE, FAR} & {*wrong}:
+        return TOO_LONG if rounds > 1 else TOO_FAST
+    return TOO_LONG if ABOVE in wrong and rounds > 1 else EITHER
+
+
+def _even(numbers: Mapping[str, Tensor]) -> float:
+    """The loss of equal odds, where classes are counted: that of a model before it has learnt anything."""
+    if "hits" not in numbers:
+        return -math.inf
+    classes = 2 if "texts" in numbers else len(numbers["hits"])
+    return math.log(max(classes, 1))
 
 
 def _untold(numbers: Mapping[str, Tensor]) -> bool:

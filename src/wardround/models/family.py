@@ -40,6 +40,14 @@ DISTILLED_KEYS = {
     "intermediate_size": "hidden_dim", "hidden_act": "activation",
 }  # fmt: skip
 """What DistilBERT's config calls its sizes."""
+MOST = dict.fromkeys(("num_hidden_layers", "n_layers"), 1000) | dict.fromkeys(
+    (
+        "hidden_size", "dim", "num_attention_heads", "n_heads", "intermediate_size", "hidden_dim", "vocab_size",
+        "max_position_embeddings",
+    ),
+    10_000_000,
+)  # fmt: skip
+"""The largest sizes that are believed of a config.json: they are looked at before anything is built by them."""
 
 
 def shape_of(folder: Path, config: Mapping[str, Any]) -> Shape:
@@ -53,7 +61,7 @@ def shape_of(folder: Path, config: Mapping[str, Any]) -> Shape:
     if config.get("position_embedding_type", "absolute") != "absolute":
         raise EncoderError(folder, "its positions are relative", "use an encoder with absolute positions")
     activation = config.get("hidden_act", "gelu")
-    if activation not in ACTIVATIONS:
+    if str(activation) not in ACTIVATIONS:
         raise EncoderError(folder, f"hidden_act = {activation!r} is not supported", f"known: {', '.join(ACTIVATIONS)}")
     try:
         shape = Shape(
@@ -68,16 +76,31 @@ def shape_of(folder: Path, config: Mapping[str, Any]) -> Shape:
             eps=float(config.get("layer_norm_eps", 1e-12)),
             first=0 if kind in ("bert", "distilbert") else int(config.get("pad_token_id", 1)) + 1,
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         what = "config.json holds no usable sizes"
         if isinstance(error, KeyError):
             key = error.args[0]
             what = f"config.json lacks {(DISTILLED_KEYS.get(key, key) if distilled else key)!r}"
         raise EncoderError(folder, what, "copy it from the same model") from None
+    sizes = {"num_hidden_layers": shape.layers, "num_attention_heads": shape.heads, "hidden_size": shape.width}
+    refuse_absurd_sizes(folder, sizes)  # those that were not written as whole numbers
+    if not 0 <= shape.first < shape.positions:
+        what = f"config.json has pad_token_id = {shape.first - 1}, and {shape.positions:,} positions"
+        raise EncoderError(folder, what, "copy it from the same model")
+    if not 0 <= shape.eps < 1:
+        raise EncoderError(folder, f"config.json has layer_norm_eps = {shape.eps}", "copy it from the same model")
     if shape.width % shape.heads:
         what = f"config.json has {shape.heads} heads, which do not divide the width, {shape.width}"
         raise EncoderError(folder, what, "copy it from the same model")
     return shape
+
+
+def refuse_absurd_sizes(folder: Path, config: Mapping[str, int]) -> None:
+    """Raise an error if a size is none, or so large that building such an encoder would take all memory."""
+    for key, value in config.items():
+        if key in MOST and not 1 <= value <= MOST[key]:
+            what = f"config.json has {key} = {value}, outside 1 to {MOST[key]:,}"
+            raise EncoderError(folder, what, "copy it from the same model")
 
 
 def our_name(name: str) -> str | None:

@@ -162,10 +162,8 @@ class Foreign(Pretrained):
             raise EncoderError(self.folder, what, "freeze another number of layers, or nothing")
 
 
-def read_foreign(folder: Path, kind: str, config_json: Mapping[str, Any]) -> Foreign:
+def read_foreign(folder: Path, kind: str) -> Foreign:
     """The encoder in this folder, if it is one."""
-    if "quantization_config" in config_json:
-        raise EncoderError(folder, "its weights are quantised", "take the model in full precision")
     config = read_config(folder, kind)
     if getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False):
         raise EncoderError(folder, f"model_type = {kind!r} has a decoder", USE)

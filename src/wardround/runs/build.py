@@ -7,7 +7,7 @@ cohort = built.cohort(round_, drawn(study, built.sites.names, round_), engine)
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -33,6 +33,7 @@ from wardround.privacy.simulated import simulated_guards
 from wardround.runs.fitting import enough, fitting, measurable, taking_part
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
+from wardround.tasks.suited_encoder import doubts
 from wardround.tasks.task import BoundTask
 from wardround.text.language import has_words
 from wardround.text.reading import nearest
@@ -52,6 +53,8 @@ class Built:
     manifest: Manifest
     raw: Sites | None
     """The sites' examples, where one process may see them all."""
+    doubts: tuple[str, ...] = ()
+    """Why its encoder may not suit the texts."""
 
     def cohort(
         self,
@@ -91,7 +94,7 @@ def build(study: Study, out: Path, corpus: Sites | None = None) -> Built:
         _judged(task, raw)
         _told_apart(task, raw)
         _one_label(study, task, raw)
-        unproven = list(_unproven(study, raw))
+        unproven, unsure = list(_unproven(study, raw)), tuple(_doubts(study, raw))
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
     device, missing = tried(study.device, study.precision)
@@ -103,7 +106,7 @@ def build(study: Study, out: Path, corpus: Sites | None = None) -> Built:
     if problems:
         raise StudyError(study.name, problems)
     guards = simulated_guards(study, sites, out) if study.dp else None
-    return _assembled(study, task, sites, raw, out / "memory", device, guards)
+    return replace(_assembled(study, task, sites, raw, out / "memory", device, guards), doubts=unsure)
 
 
 def build_apart(study: Study, out: Path, names: Sequence[str]) -> Built:
@@ -140,9 +143,10 @@ def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: Sequenc
     sites = thinned(sites, study.sites.share, study.seed)
     try:
         _judged(task, sites)
+        unsure = tuple(_doubts(study, sites))
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
-    return _assembled(study, task, _ready(study, task, sites), sites, memory, device)
+    return replace(_assembled(study, task, _ready(study, task, sites), sites, memory, device), doubts=unsure)
 
 
 def _held(study: Study, sites: Sites) -> Sites:
@@ -177,6 +181,13 @@ def _judged(task: BoundTask, sites: Sites) -> None:
     if first is not None and not has_words(first) and not any(map(has_words, texts)):
         raise ValueError("no text has a letter or a digit; name the column that holds them (text = … in [corpus])")
     task.refuse(sites.raw(name)[0] for name in sites.names[:JUDGED])
+
+
+def _doubts(study: Study, sites: Sites) -> Iterator[str]:
+    """Why the study's encoder, whatever the task, may not suit the texts of a few sites."""
+    raw = [sites.raw(name)[0] for name in sites.names[:JUDGED]]
+    if encoder := study.task.files().get("encoder"):
+        yield from doubts(encoder, [document for some in raw for document in getattr(some, "documents", ())])
 
 
 def _told_apart(task: BoundTask, sites: Sites) -> None:

@@ -92,7 +92,9 @@ def measurable(study: Study, task: BoundTask) -> Iterator[str]:
     if study.stop is not None:
         known = [prefix(split) + name for split in study.evaluation.splits for name in _figures(task)]
         if study.stop.metric not in known:
-            yield f"stop.metric = {study.stop.metric!r} is not measured; known: {', '.join(known)}"
+            untried = study.stop.metric.startswith("train_") and "train" not in study.evaluation.splits
+            remedy = "; add evaluation.splits = ['test', 'train']" if untried else ""
+            yield f"stop.metric = {study.stop.metric!r} is not measured; known: {', '.join(known)}{remedy}"
     named = study.validation.metric if study.validation else None
     figures = [name for name in _figures(task) if not name.endswith("examples")]
     if named is not None and named not in figures:

@@ -90,9 +90,13 @@ def run(
     apart: Apart | None = None,
     corpus: Sites | None = None,
     show: Callable[[str], None] | None = None,
+    tell: Callable[[str], None] | None = None,
     clock: Clock | None = None,
 ) -> Result:
-    """Run a study to its end, or go on where a killed run left off; `show` is told what takes its time."""
+    """Run a study to its end, or go on where a killed run left off.
+
+    `show` is given what takes its time, `tell` what is doubtful before the first round.
+    """
     with one_thread(), locked(out), noticed(out / NOTICE, show, sites=apart is not None):
         doing("reading the data")
         built = apart.build(study, out) if apart else build(study, out, corpus)
@@ -115,6 +119,8 @@ def run(
             )
             layers = guards(study)
         built.host.device = built.host.device.claim()  # now that workers have begun, which need it untouched
+        for words in built.doubts if tell else ():
+            tell(words)
         try:
             window = Window(study.schedule, out, clock or Clock())
             return _Loop(built, window, engine, ledger, layers, progress, checkpoint_seconds).go(checkpoint)
@@ -234,7 +240,8 @@ class _Loop:
             DATA.write(self.out, Data(count=len(self.built.sites.names), sites={}, fingerprint=None, problems=()))
             return
         doing("looking through the data")
-        data = Data(**describe(raw, self.built.task))
+        seen = describe(raw, self.built.task)
+        data = Data(**{**seen, "problems": [*self.built.doubts, *seen["problems"]]})
         DATA.write(self.out, data)
         add_references(self.out, fitted(self.built.task, raw, data.fingerprint, self.study.references))
 

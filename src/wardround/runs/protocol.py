@@ -52,7 +52,7 @@ def rehearsed(study: Study, rounds: int = 2) -> list[Seen]:
 def exchanged(built: Built, rounds: int = 2) -> list[Seen]:
     """The same, of a study that is built already."""
     seen: list[Seen] = []
-    with one_thread(), _unheard():
+    with one_thread(), unheard():
         rounds_of = Rounds(built, Serial(built.host, strict=True), watch=seen)
         state = rounds_of.start()
         for round_ in range(1, rounds + 1):
@@ -64,7 +64,7 @@ def exchanged(built: Built, rounds: int = 2) -> list[Seen]:
 
 
 @contextmanager
-def _unheard() -> Iterator[None]:
+def unheard() -> Iterator[None]:
     """Without the warnings of methods."""
     log = logging.getLogger("wardround.methods")
     before = log.level

@@ -21,6 +21,7 @@ from wardround.serve.request import request as parsed
 from wardround.text.document import Document
 from wardround.text.prediction import Prediction
 from wardround.trained.blocks import blocks
+from wardround.trained.languages import foreign
 from wardround.trained.model import Model
 
 LARGEST = 5_000_000
@@ -104,11 +105,17 @@ class Desk:
         self.busy = True
         try:
             with wanted(ask):
-                answers = [{**one.plain(), "cut": one.cut} for one in self._predicted(asked.documents)]
+                found = zip(asked.documents, self._predicted(asked.documents), strict=True)
+                answers = [self._answer(document, one) for document, one in found]
         finally:
             self.busy = False
         content: dict[str, Any] = {"predictions": answers} if asked.many else answers[0]
         return JSONResponse(content)
+
+    def _answer(self, document: Document, prediction: Prediction) -> dict[str, Any]:
+        """What is found in a text, with a warning if it is in a language that the model was not trained on."""
+        warnings = foreign(self.model.about, document)
+        return {**prediction.plain(), "cut": prediction.cut, **({"warnings": warnings} if warnings else {})}
 
     def _predicted(self, documents: Sequence[Document]) -> list[Prediction]:
         """In their order; the model is not asked about blank texts."""

@@ -1,6 +1,6 @@
 """What a study leaves open and its data or its model decide: filled in when it is read, so that the run says which.
 
-    more = left_open(built, tables)     # {"task": {"tokens": "characters", …}, "method": {"lr": 8.0, …}}
+    more = left_open(built, tables, Languages())     # {"task": {"tokens": "characters", …}, "method": {"lr": 8.0, …}}
 
 A task says what suits a language (`suited`), and which local training suits its model (`training`). The language is
 what the corpus says of itself, or what its first texts seem to be in. Only whoever has the texts looks at them: to a
@@ -26,13 +26,31 @@ UNTOLD: dict[str, Any] = {
 SPACED = "en"  # what texts too short to tell are taken for: cut at blanks
 
 
-def left_open(built: Mapping[str, Any], tables: Mapping[str, Any], *, look: bool = True) -> dict[str, dict[str, Any]]:
-    """By section, what to add to the settings that the study's tables give."""
+class Languages:
+    """The languages of corpora, each of which is read once for all cells of a grid."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, bool]] = {}
+
+    def of(self, corpus: Any) -> tuple[str, bool]:
+        """As `language_of`."""
+        if (name := repr(corpus)) not in self._known:
+            self._known[name] = language_of(corpus)
+        return self._known[name]
+
+
+def left_open(
+    built: Mapping[str, Any], tables: Mapping[str, Any], languages: Languages | None
+) -> dict[str, dict[str, Any]]:
+    """By section, what to add to the settings that the study's tables give; without `languages` no text is read."""
     more: dict[str, dict[str, Any]] = {}
     task: Any = built.get("task")
     given = tables.get("method", {})
     if task is not None:
-        language, spaced = language_of(built.get("corpus"), look=look and task.undecided)
+        corpus = built.get("corpus")
+        language, spaced = (
+            languages.of(corpus) if languages is not None and task.undecided else language_of(corpus, look=False)
+        )
         suits_it = {**task.suited(language, spaced=spaced), **(UNTOLD if tables.get("privacy", {}).get("dp") else {})}
         open_keys = (key for key, value in suits_it.items() if value is not None and getattr(task, key, "") is None)
         more["task"] = {key: suits_it[key] for key in open_keys}

@@ -11,6 +11,7 @@ from wardround.formats.options import VIEWS
 from wardround.formats.register import misuses
 from wardround.study.settings import checked, model_in, named, unknown_key
 from wardround.study.source import settings_in
+from wardround.tasks import TASKS
 
 SHARED = "wardround.corpora.files:Files"
 """What has the settings of all views."""
@@ -50,10 +51,16 @@ def files(
     known = {key: other for other in reversed([*FILES]) for key in settings_in(FILES.places[other])}
     others = {key: other for key, other in known.items() if key not in mine}
     problems += [
-        f"{section}.{key} is for {VIEWS[others[key]]}, and the task takes {VIEWS[view]}; take it out"
+        f"{section}.{key} is for {VIEWS[others[key]]}, and the task takes {VIEWS[view]}; {_instead(others[key])}"
         for key in table
         if key in others
     ]
     chosen = {"name": "files", **{key: value for key, value in table.items() if key not in others}}
     built, plain = named(section, {"files": FILES[view]}, chosen, problems, **given)
     return built, {key: value for key, value in plain.items() if key != "name"}
+
+
+def _instead(view: str) -> str:
+    """What to do about a setting of another view, and which task to set if the files hold that."""
+    tasks = " or ".join(repr(name) for name, kind in TASKS.items() if kind.takes == view)
+    return "take it out" + (f", or, if these files hold {VIEWS[view]}, set task.name = {tasks}" if tasks else "")

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 import tomli_w
 
 from wardround.formats.options import VIEWS
-from wardround.study.defaults import left_open, set_apart
+from wardround.study.defaults import Languages, left_open, set_apart
 from wardround.study.files import files, is_files, misspelt_files
 from wardround.study.grid import combinations, label_of, parsed, put
 from wardround.study.outline import (
@@ -52,6 +52,7 @@ from wardround.study.outline import (
     SitesTable,
     Stop,
     Validation,
+    stopped,
 )
 from wardround.study.protection import in_sums, protecting
 from wardround.study.schedule import ScheduleTable
@@ -195,10 +196,10 @@ def cells(
     ]
     if problems:
         raise StudyError(where, problems)
-    whole = []
+    whole, languages = [], None if trusted is not None else Languages()
     for choices, cell, outline in drafts:
         mine = []
-        if outline and (study := _study(outline, cell, folder, mine, trusted)):
+        if outline and (study := _study(outline, cell, folder, mine, trusted, languages)):
             whole.append(Cell(label_of(choices), study, choices))
         problems += [problem for problem in mine if problem not in problems]
     if problems:
@@ -232,13 +233,7 @@ def _outlined(tables: Mapping[str, Any], problems: list[str]) -> Outline | None:
             for key, rules in owners.items()
             if key in set_ and rule not in rules
         ]
-    stop = outline.stop if outline else None
-    if stop and stop.early and not stop.on_test_figures and not stop.metric.startswith(("train_", "valid_")):
-        problems.append(
-            f"stop.metric = {stop.metric!r} is a figure of the test split, which would then look better than it is: "
-            f"choose the round with [validation], or by stop.metric = 'valid_{stop.metric}'; stop.early = false only "
-            "notes it, and stop.on_test_figures = true stops all the same"
-        )
+    problems += stopped(outline) if outline else ()
     return outline
 
 
@@ -248,7 +243,12 @@ def _own(section: str, settings: Mapping[str, Any]) -> bool:
 
 
 def _study(
-    outline: Outline, tables: Mapping[str, Any], folder: Path | None, problems: list[str], trusted: Trusted | None
+    outline: Outline,
+    tables: Mapping[str, Any],
+    folder: Path | None,
+    problems: list[str],
+    trusted: Trusted | None,
+    languages: Languages | None,
 ) -> Study | None:
     from wardround.federation.partition import Public  # noqa: PLC0415 -- what is built needs more than what is checked
     from wardround.methods.heads import headed  # noqa: PLC0415 -- likewise
@@ -269,7 +269,7 @@ def _study(
             registers[section] = own or registry
             built[section], plain[section] = named(section, registers[section], settings, problems, **given)
     if not problems:
-        for section, more in left_open(built, tables, look=trusted is None).items():
+        for section, more in left_open(built, tables, languages).items():
             settings = {**more, **(_table(tables, section) or {})}
             built[section], plain[section] = named(section, registers[section], settings, problems, **given)
     layers, described = layered(outline.layers or (), folder, problems, trusted)

@@ -1,6 +1,7 @@
 """The keys and tables of a study, with types, bounds and defaults; what `[method]` and its like hold is elsewhere."""
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
@@ -217,3 +218,22 @@ class Outline(TomlTable):
     """Lists of values for dotted keys, such as `"method.lr"`; each combination is a run."""
     expected: dict[str, Any] = Field(default_factory=dict)
     """Published figures, which the report shows beside the measured ones."""
+
+
+def stopped(outline: Outline) -> Iterator[str]:
+    """Why a run may not end by the figure that its [stop] names."""
+    stop, tried = outline.stop, outline.validation is not None or "valid" in outline.evaluation.splits
+    if stop is None:
+        return
+    if stop.metric.startswith("valid_") and not tried:
+        yield (
+            f"stop.metric = {stop.metric!r} is of validation texts, and none are tried; add [validation], with "
+            "share = 0.1 unless the corpus has some"
+        )
+    elif stop.early and not stop.on_test_figures and not stop.metric.startswith(("train_", "valid_")):
+        also = "" if tried else "add [validation] and "
+        yield (
+            f"stop.metric = {stop.metric!r} is a figure of the test split, which would then look better than it is: "
+            f"choose the round with [validation], or {also}stop by stop.metric = 'valid_{stop.metric}'; "
+            "stop.early = false only notes it, and stop.on_test_figures = true stops all the same"
+        )

@@ -19,7 +19,7 @@ from torch import Tensor
 from wardround.models.pretrained import Pretrained
 from wardround.tasks.trunk import Trunk
 
-LETTERS = 50  # of a word that the encoder looks at; no word of a language is longer
+LOOKED_AT = 50  # letters of a word that the encoder looks at; no word of a language is longer
 
 
 class Contextual:
@@ -40,8 +40,7 @@ class Contextual:
         homes: list[list[int]] = []
         firsts = [0]
         for words in sentences:
-            cut = [word[:LETTERS] for word in words]
-            pieces = self.encoder.tokenizer.encode(cut, is_pretokenized=True, add_special_tokens=False)
+            pieces = self.encoder.tokenizer.encode([*words], is_pretokenized=True, add_special_tokens=False)
             for start in range(0, max(len(pieces.ids), 1), room):
                 rows.append([self.encoder.start, *pieces.ids[start : start + room], self.encoder.end])
                 homes.append([cast("int", word) for word in pieces.word_ids[start : start + room]])

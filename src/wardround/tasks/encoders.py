@@ -29,6 +29,7 @@ from wardround.models.lora import Adapter, adapt
 from wardround.models.pretrained import Pretrained, read_encoder
 from wardround.tasks.batching import Ragged
 from wardround.tasks.marking import marker_rows
+from wardround.tasks.suited_encoder import pieces
 from wardround.tasks.task import encoder_folder
 from wardround.tasks.trunk import Trunk
 from wardround.tasks.words import JUDGED_FROM, MOST_UNKNOWN, spread
@@ -166,12 +167,10 @@ class EncoderParts:
     def refuse(self, texts: Sequence[str], most: float = MOST_UNKNOWN) -> None:
         """Raise an error if the encoder knows next to nothing of these texts."""
         some, encoder = spread(texts), self.pretrained
-        rows = [one.ids for one in encoder.tokenizer.encode_batch([*some], add_special_tokens=False)]
-        pieces = sum(map(len, rows))
-        unknown = sum(row.count(encoder.unknown) for row in rows)
-        if len(rows) >= JUDGED_FROM and pieces and unknown / pieces > most:
+        whole, unknown = pieces(encoder, some)
+        if len(some) >= JUDGED_FROM and whole and unknown / whole > most:
             raise ValueError(
-                f"{100 * unknown / pieces:.0f} % of the word pieces are unknown to the encoder {encoder.folder.name}; "
+                f"{100 * unknown / whole:.0f} % of the word pieces are unknown to the encoder {encoder.folder.name}; "
                 f"choose one of the texts' language ({mostly(some) or 'unknown'})"
             )
 

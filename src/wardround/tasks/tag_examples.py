@@ -14,7 +14,7 @@ from wardround.models.encoded import Windows
 from wardround.models.pretrained import read_encoder
 from wardround.models.tagger import CHARACTERS, Sentences
 from wardround.tasks.batching import Ragged
-from wardround.tasks.contextual import Contextual
+from wardround.tasks.contextual import LOOKED_AT, Contextual
 from wardround.tasks.encoders import EncoderParts
 from wardround.tasks.words import WordTable, refuse_unlisted, refuse_unspaced, spread
 from wardround.text.document import Document
@@ -82,7 +82,7 @@ class TagExamples:
         letters = [torch.tensor([_character(char) for char in form[:LETTERS]]) for form in forms]
         self.characters = pad_sequence(letters, batch_first=True) if letters else torch.zeros(0, 1, dtype=torch.int64)
         self.gold = [[(types[kind], start, end) for kind, start, end in one.spans] for one in sentences]
-        self._sentences = [one.words for one in sentences] if sources.contextual else []
+        self._sentences = [one.spaced(LOOKED_AT) for one in sentences] if sources.contextual else []
 
     def __len__(self) -> int:
         return len(self.words)

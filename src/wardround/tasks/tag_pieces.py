@@ -37,7 +37,7 @@ class PieceExamples:
         self.tags, self._parts = tags, parts
         self.lengths = tags.lengths
         self.gold = [[(types[kind], start, end) for kind, start, end in one.spans] for one in sentences]
-        each = [windows(one.words, parts.pretrained) for one in sentences]
+        each = [windows(one.spaced(LETTERS), parts.pretrained) for one in sentences]
         self._sequences = Sequences([window.ids for mine in each for window in mine], parts)
         self._places = Ragged([window.places for mine in each for window in mine])
         counts = torch.tensor([len(mine) for mine in each], dtype=torch.int64)
@@ -89,9 +89,7 @@ class PieceExamples:
 def windows(words: Sequence[str], encoder: Pretrained) -> list[PieceWindow]:
     """A sentence's pieces in windows of whole words."""
     room = encoder.shape.longest - 2
-    pieces = encoder.tokenizer.encode(
-        [word[:LETTERS] for word in words], is_pretokenized=True, add_special_tokens=False
-    )
+    pieces = encoder.tokenizer.encode([*words], is_pretokenized=True, add_special_tokens=False)
     mine: list[list[int]] = [[] for _ in words]
     for number, word in zip(pieces.ids, pieces.word_ids, strict=True):
         if word is not None:

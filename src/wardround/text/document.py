@@ -15,6 +15,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from wardround.text.reading import folded
+
 YES = "true"
 """The value of an attribute that is only there or not, such as `negated`."""
 DISCONTINUOUS = "discontinuous entity, taken from first to last character"
@@ -100,6 +102,11 @@ class Document:
     """How sure a model is of each label."""
     model: str = field(default="", repr=False, kw_only=True)
     """Which model has found what is in it, if one has, and no person."""
+
+    @property
+    def whom(self) -> str:
+        """The patient by whom documents belong together, however blanks, capitals and full-width letters are typed."""
+        return folded(self.patient)
 
     def plain(self) -> dict[str, Any]:
         """All of it as plain values; what nobody knows of an entity or relation is left out."""

@@ -31,6 +31,12 @@ WORDS = {
     "pt": "o a os as e de do da um uma com não em por para se que no na foi",
     "nl": "de het een en van met is niet in op voor te zijn bij geen werd aan die",
 }
+NAMES = {
+    "ar": "Arabic", "de": "German", "el": "Greek", "en": "English", "es": "Spanish", "fr": "French", "he": "Hebrew",
+    "hi": "Hindi", "it": "Italian", "ja": "Japanese", "ko": "Korean", "nl": "Dutch", "pt": "Portuguese",
+    "ru": "Russian", "th": "Thai", "zh": "Chinese",
+}  # fmt: skip
+"""What a language is called, by its code."""
 UNSPACED = frozenset({"zh", "ja", "th"})
 """Languages that put no space between words."""
 UNSPACED_LETTERS = "".join(SCRIPTS[name] for name in sorted(UNSPACED))

@@ -127,7 +127,12 @@ def digest(text: str) -> bytes:
 
 def near_digest(text: str) -> bytes:
     """The same, also where white space, capitals or full-width letters differ: to most models that is one text."""
-    return digest(" ".join(unicodedata.normalize("NFKC", text).casefold().split()))
+    return digest(folded(text))
+
+
+def folded(text: str) -> str:
+    """The text without what white space, capitals and full-width letters make different."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def data_folder(wanted: str = "the corpora") -> Path:
@@ -232,7 +237,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     except FileNotFoundError:
         beside = path.parent.iterdir() if path.parent.is_dir() else ()
         close = nearest(path.name, (other.name for other in beside))
-        raise DataError(path, None, "no such file", f"did you mean {close}?" if close else "") from None
+        raise DataError(path, None, "no such file", f"did you mean {path.with_name(close)}?" if close else "") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise DataError(path, None, "damaged gzip", "copy it again") from None
     except OSError as error:

@@ -8,7 +8,8 @@ Rules:
 1. Of what is read from a text, token, label or id column only the length is shown.
 2. A *name* may be shown: what the study declares, or what is short and repeats in a column of labels; one without a
    blank that repeats often (Request-Existing_Examination_and_Treatment) may be longer.
-3. A column of which most values occur once is no column of labels, and holds no names.
+3. A column of which most values occur once is no column of labels, and holds no names; nor is one of many different
+   values of several words, or long ones, of which most occur twice at most.
 4. In a column of labels, a rare one that is worded as labels are is a class like any other; messages give its length.
 5. An id may be shown if it has the form of one: short, ASCII, without blanks, with a digit, and no word behind it (as
    T3word, or a pair's id that is made of its entities: 17:aspirin-rash). A hash, a file's name with a digit, and the
@@ -26,6 +27,7 @@ from typing import Self
 
 NOT_SHOWN = "(not shown)"
 FEWEST = 10  # values from which on a column can be told by how often each occurs
+SELDOM, MANY = 2, 20  # times, and different values
 WIDTH = 40
 LONGER = re.compile(r"[A-Za-z]+([_/.:+-][A-Za-z]+)*")  # of one piece, as no note is
 WORDS = 4  # of a rare label, at most
@@ -137,9 +139,12 @@ def code(language: str) -> str:
 
 def short(value: str) -> bool:
     """Whether a value is no longer than names are: up to five words on one line."""
-    # A Chinese character says as much as three Latin letters.
-    width = sum(1 if char < "\u2e80" else 3 for char in value)
-    return width <= WIDTH and value.isprintable() and len(value.split()) <= 5
+    return not _wide(value, WIDTH) and value.isprintable() and len(value.split()) <= 5
+
+
+def _wide(value: str, most: int = WIDTH // 2) -> bool:
+    """Whether a value is longer than this; a Chinese character says as much as three Latin letters."""
+    return sum(1 if char < "\u2e80" else 3 for char in value) > most
 
 
 def like_heads(first: Sequence[str]) -> bool:
@@ -178,6 +183,9 @@ def unlike_names(counts: Mapping[str, int], fewest: int = FEWEST) -> str:
     whole, once = sum(counts.values()), sum(count == 1 for count in counts.values())
     if whole >= fewest and 2 * once > whole:
         return f"{once:,} of {whole:,} values occur once"
+    seldom = sum(count for value, count in counts.items() if count <= SELDOM and (_wide(value) or " " in value.strip()))
+    if len(counts) >= MANY and 2 * seldom > whole:  # short texts that stand there twice
+        return f"{seldom:,} of {whole:,} values occur once or twice"
     return ""
 
 

@@ -42,6 +42,12 @@ class Sentence:
     places: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     """Start and end of each token in the document's text."""
 
+    def spaced(self, letters: int) -> list[str]:
+        """The first letters of each word, behind a blank if the text has one: some encoders tell words by it."""
+        ends = [0, *(end for _, end in self.places)]
+        blanks = [" " * (0 < end < start) for end, (start, _) in zip(ends, self.places, strict=False)]
+        return [blank + word[:letters] for blank, word in zip(blanks, self.words, strict=True)]
+
 
 class InFile(Problems):
     """Problems of a document, noted with its file and line."""

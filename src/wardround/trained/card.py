@@ -13,15 +13,11 @@ from wardround.privacy.words import in_words
 from wardround.runs.build import Built
 from wardround.runs.files import Change
 from wardround.runs.wire import NEVER, SEEN, WireRow
+from wardround.text.language import NAMES
 from wardround.trained.about import About
 
 DECLARED = "Each declared at the start how many examples it has at most, rounded up to a power of two."
 BOUNDS = (0, 10, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 50_000, 100_000, 1_000_000)
-CODES = {
-    "ar": "Arabic", "de": "German", "el": "Greek", "en": "English", "es": "Spanish", "fr": "French", "he": "Hebrew",
-    "hi": "Hindi", "it": "Italian", "ja": "Japanese", "ko": "Korean", "nl": "Dutch", "pt": "Portuguese",
-    "ru": "Russian", "th": "Thai", "zh": "Chinese",
-}  # fmt: skip
 
 
 def card(
@@ -53,7 +49,7 @@ def _head(about: About, built: Built, members: Sequence[Change]) -> Iterator[str
             yield f"- {name}: {', '.join(values)}"
     if about.negative:
         yield f"- The label `{about.negative}` means that there is no relation."
-    languages = ", ".join(CODES.get(code, code) for code in about.languages)
+    languages = ", ".join(NAMES.get(code, code) for code in about.languages)
     yield f"- Language of the training texts: {languages or 'not known to the coordinator'}"
     rounds = "1 round" if about.rounds == 1 else f"{about.rounds} rounds"
     yield f"- Method: `{about.method}`, {rounds} (`study.toml` has every setting)"

@@ -137,7 +137,7 @@ def _wrong(panel: Panel) -> list[str]:
     """Models that have collapsed, or look odd."""
     return [
         f"{group.label} {'has collapsed' if group.collapsed else 'looks odd'}: {'; '.join(group.signs)}; "
-        f"{remedy(group.signs)}."
+        f"{remedy(group.signs, max(run.last.round for run in group.counted if run.last))}."
         for group in panel.groups
         if group.signs
     ]

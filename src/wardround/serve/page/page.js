@@ -159,6 +159,8 @@ function show(text, prediction) {
   at("found").hidden = false;
   at("cut").hidden = !prediction.cut;
   at("cut").textContent = `The last ${prediction.cut} tokens are beyond what the model reads for labels.`;
+  at("warned").hidden = !prediction.warnings;
+  at("warned").textContent = (prediction.warnings ?? []).join(" ");
   const parts = [
     counted(entities.length, "entity", "entities"),
     ...(labels.length ? [counted(labels.length, "label", "labels")] : []),
