@@ -20,7 +20,7 @@ from wardround.methods.fedatt import Attended, Bounded
 from wardround.methods.fedavg import Update
 from wardround.methods.fedsgd import Gradient
 from wardround.privacy.accounting import noise_for
-from wardround.privacy.journal import Allowance, BudgetJournal, Entry, Overspent
+from wardround.privacy.journal import Allowance, BudgetJournal, Entry, Overspent, spent_in
 from wardround.runs.build import build
 from wardround.runs.errors import RunError
 from wardround.runs.files import INTERVALS
@@ -58,6 +58,14 @@ def test_the_same_seed_gives_the_same_bits_in_one_process_and_in_two(tmp_path: P
     run(study_of(), tmp_path / "one", strict=True)
     run(study_of(), tmp_path / "two", workers=2)
     assert weights(tmp_path / "one") == weights(tmp_path / "two")
+
+
+def test_sites_that_workers_take_in_turn_have_the_journals_of_one_process(tmp_path: Path) -> None:
+    study = study_of(rounds=8, corpus={**ROWS, "sites": 5, "largest": 400})
+    for workers in (1, 2):
+        run(study, tmp_path / str(workers), workers=workers)
+    one, two = ({path.name: spent_in(path) for path in (tmp_path / n / "budget").iterdir()} for n in "12")
+    assert one == two
 
 
 def test_each_site_has_a_journal_and_a_repetition_adds_nothing_to_it(tmp_path: Path) -> None:
