@@ -28,6 +28,7 @@ from wardround.runs.loop import run
 from wardround.runs.protocol import rehearsal
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
+from wardround.tasks.entities import EntitiesTask
 from wardround.tasks.features import FeaturesTask
 from wardround.trained.about import ModelError
 from wardround.trained.assemble import assembled_run
@@ -298,6 +299,18 @@ def test_a_method_of_ones_own_must_say_what_its_replies_are_made_of(tmp_path: Pa
     whole = {"name": "s", "rounds": 1, "method": {"name": "own_method:Own"}, "task": {"name": "features"}}
     study = cells({**whole, "corpus": ROWS, "privacy": {"dp": DP}}, folder=tmp_path)[0].study
     assert "say beyond_training" in problems(study, tmp_path)
+
+
+@pytest.mark.parametrize("unit", ["example", "document"])
+def test_a_task_of_ones_own_must_say_of_which_text_each_example_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: str
+) -> None:
+    """Else a text's examples would be clipped with others', and no whole text be protected."""
+    monkeypatch.setattr(EntitiesTask, "homes", lambda _, texts: range(len(texts)))  # as if none were cut
+    texts = {"name": "clinic", "hospitals": 2, "documents": 30, "test_documents": 10}
+    task = {"name": "tagging", "model": "cnn-crf", "buckets": 256, "embedding": 8, "filters": 12}
+    study = study_of({**DP, "unit": unit}, task=task, corpus=texts)
+    assert "have its `homes` say it of each" in problems(study, tmp_path)
 
 
 @pytest.mark.parametrize("kept", [True, False])
