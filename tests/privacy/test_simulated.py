@@ -322,6 +322,31 @@ def test_a_model_with_batch_statistics_is_refused_before_the_run(
     assert "use layer normalisation" in problems(study_of(), tmp_path)
 
 
+class Centring(torch.nn.Module):
+    """Takes from each input a mean of those before it, which it keeps where it is told to."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.linear, self.where, self.hidden = torch.nn.Linear(6, 3), where, torch.zeros(6)
+        self.register_buffer("mean", torch.zeros(6))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Scores (B, classes)."""
+        kept = getattr(self, self.where)
+        if self.training:
+            kept.mul_(0.9).add_(inputs.detach().mean(0), alpha=0.1)
+        return self.linear(inputs - (self.hidden if self.where == "hidden" else 0.0))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("where", ["mean", "hidden"])
+def test_a_model_that_keeps_something_of_the_notes_beside_its_weights_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """What it keeps of one is in the gradients of all that come after it, or in what is told of test notes."""
+    monkeypatch.setattr(FeaturesTask, "model", lambda _: Centring(where))
+    assert "the model keeps something of the texts" in problems(study_of(), tmp_path)
+
+
 def test_a_bench_refuses_batch_statistics() -> None:
     with pytest.raises(ValueError, match="use layer normalisation"):
         Bench(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)))

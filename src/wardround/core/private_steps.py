@@ -260,3 +260,20 @@ class Trust:
         torch.set_rng_state(chance)
         bench.gradient.copy_(before)
         return layers is not None and same
+
+
+def steady(bench: "Bench", task: Task, train: Examples, units: Units) -> bool:
+    """Whether a unit's gradient is the same whoever came before it, and nothing in the model moves but its weights."""
+    before = {name: value.clone() for name, value in bench.model.train().named_buffers()}
+
+    def gradient(unit: int) -> Tensor:
+        torch.default_generator.manual_seed(0)
+        bench.gradient.zero_()
+        UnitsPart(task, train, units, torch.tensor([unit])).loop(bench, task.loss, 1.0)
+        return bench.gradient.clone()
+
+    with torch.random.fork_rng(devices=[]):
+        first, _, again = gradient(0), gradient(units.count - 1), gradient(0)
+    bench.gradient.zero_()
+    same = float((first - again).norm()) <= NEARLY * float(first.norm())
+    return same and all(torch.equal(value, before.get(name, value)) for name, value in bench.model.named_buffers())
