@@ -69,8 +69,8 @@ def unsteady(study: Study, task: Task, data: SiteData) -> Iterator[str]:
     units = cast("Units", data.units)
     if units.count and not steady(Bench.of(task, study.sites.private), task, data.train, units):
         yield (
-            "privacy.dp: the model keeps something of the texts that it learns from which is no weight (a running mean, "
-            "say), and no noise would be on it; have it keep nothing, and draw from torch's generator alone"
+            "privacy.dp: the model keeps something of the texts that it learns from which is no weight (a running "
+            "mean, say), and no noise would be on it; have it keep nothing, and draw from torch's generator alone"
         )
 
 
