@@ -147,6 +147,19 @@ def test_a_journal_that_was_edited_is_refused(notes: Path) -> None:
     assert "the chain is broken here" in str(result.exception)
 
 
+def test_commands_leave_the_journal_of_a_running_site_alone(notes: Path) -> None:
+    """What is half a line to them, the site is about to have written whole."""
+    study = study_of()
+    place = site_folder(notes, "site-0", study, *budget(50.0), data=DATA, exchanges=50)
+    assert fault(SiteProcess(place), study) is None
+    path = place / JOURNAL
+    half = path.read_bytes() + path.read_bytes()[:100]
+    path.write_bytes(half)
+    assert "left: ε = 4" in CliRunner().invoke(app, ["site", "budget", str(place)]).output
+    assert not [one for one in checked(place, study, online=False) if one.what == "budget"]
+    assert half == path.read_bytes()
+
+
 @pytest.mark.parametrize("cut", [lambda text: text[: text[:-1].rfind("\n") + 1], lambda _: ""], ids=["a line", "all"])
 def test_a_journal_whose_end_was_cut_off_is_refused(notes: Path, cut: Callable[[str], str]) -> None:
     study = study_of()

@@ -188,6 +188,24 @@ def test_units_that_a_loss_mixes_are_noticed_even_if_one_was_drawn_alone_first(t
     assert Trust.of(bench).way(bench, loss, part, 0.1) is None
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_units_that_a_model_mixes_only_while_it_trains_are_noticed(tmp_path: Path, dropout: float) -> None:
+    """As a normalisation by the batch does that somebody has written down by hand."""
+    bench, task, train = opened(*MODELS["rows"], tmp_path)
+    part = part_of(task, train, [torch.tensor([row]) for row in range(6)])
+    forward, draw = bench.model.forward, torch.nn.Dropout(dropout)
+
+    def mixing(inputs: torch.Tensor) -> torch.Tensor:
+        return forward(draw(inputs - inputs.mean(0) if bench.model.training else inputs))
+
+    bench.model.add_module("draw", draw)
+    bench.model.train()
+    assert Trust.of(bench).way(bench, task.loss, part, 0.1) is not None
+    bench.model.forward = mixing
+    assert Trust().way(bench, task.loss, part, 0.1) is None
+    assert dropout == draw.p
+
+
 def test_words_weighed_by_documents_are_left_to_the_loop(tmp_path: Path) -> None:
     """A pull towards 0 is in every unit's gradient, and in no module's output; privacy.dp refuses it."""
     bench, task, train = opened({**BAG, "weighting": "documents"}, CLINIC, tmp_path)

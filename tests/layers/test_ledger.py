@@ -1,6 +1,8 @@
 """The ledger: nobody changes the past unseen, a crash breaks no chain, and both ends tell the same story."""
 
+import errno
 import json
+import os
 import resource
 import tempfile
 from collections.abc import Callable, Iterator
@@ -181,6 +183,27 @@ def test_a_full_disk_tears_no_line_and_the_lines_follow_once_there_is_room(tmp_p
         with no_file_above(1000), pytest.raises(OSError, match="File too large"):
             chain.flush(durable=True)
         assert before == path.read_bytes()
+    chain.flush(durable=True)
+    assert 2 == verify(path)
+
+
+def test_a_disk_that_says_only_at_the_end_that_it_is_full_keeps_no_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one does that is another machine's: the ledger would go on without the line, and its chain be broken."""
+    path = tmp_path / "ledger.jsonl"
+    appended(path, {"round": 1})
+    before, chain = path.read_bytes(), Chain(path)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    chain.append({"round": 2})
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            chain.flush(durable=True)
+    assert before == path.read_bytes()
     chain.flush(durable=True)
     assert 2 == verify(path)
 

@@ -20,7 +20,7 @@ from wardround.methods.fedatt import Attended, Bounded
 from wardround.methods.fedavg import Update
 from wardround.methods.fedsgd import Gradient
 from wardround.privacy.accounting import noise_for
-from wardround.privacy.journal import Allowance, BudgetJournal, Entry, Overspent
+from wardround.privacy.journal import Allowance, BudgetJournal, Entry, Overspent, spent_in
 from wardround.runs.build import build
 from wardround.runs.errors import RunError
 from wardround.runs.files import INTERVALS
@@ -28,6 +28,7 @@ from wardround.runs.loop import run
 from wardround.runs.protocol import rehearsal
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
+from wardround.tasks.entities import EntitiesTask
 from wardround.tasks.features import FeaturesTask
 from wardround.trained.about import ModelError
 from wardround.trained.assemble import assembled_run
@@ -58,6 +59,14 @@ def test_the_same_seed_gives_the_same_bits_in_one_process_and_in_two(tmp_path: P
     run(study_of(), tmp_path / "one", strict=True)
     run(study_of(), tmp_path / "two", workers=2)
     assert weights(tmp_path / "one") == weights(tmp_path / "two")
+
+
+def test_sites_that_workers_take_in_turn_have_the_journals_of_one_process(tmp_path: Path) -> None:
+    study = study_of(rounds=8, corpus={**ROWS, "sites": 5, "largest": 400})
+    for workers in (1, 2):
+        run(study, tmp_path / str(workers), workers=workers)
+    one, two = ({path.name: spent_in(path) for path in (tmp_path / n / "budget").iterdir()} for n in "12")
+    assert one == two
 
 
 def test_each_site_has_a_journal_and_a_repetition_adds_nothing_to_it(tmp_path: Path) -> None:
@@ -292,6 +301,18 @@ def test_a_method_of_ones_own_must_say_what_its_replies_are_made_of(tmp_path: Pa
     assert "say beyond_training" in problems(study, tmp_path)
 
 
+@pytest.mark.parametrize("unit", ["example", "document"])
+def test_a_task_of_ones_own_must_say_of_which_text_each_example_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: str
+) -> None:
+    """Else a text's examples would be clipped with others', and no whole text be protected."""
+    monkeypatch.setattr(EntitiesTask, "homes", lambda _, texts: range(len(texts)))  # as if none were cut
+    texts = {"name": "clinic", "hospitals": 2, "documents": 30, "test_documents": 10}
+    task = {"name": "tagging", "model": "cnn-crf", "buckets": 256, "embedding": 8, "filters": 12}
+    study = study_of({**DP, "unit": unit}, task=task, corpus=texts)
+    assert "have its `homes` say it of each" in problems(study, tmp_path)
+
+
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_model_with_batch_statistics_is_refused_before_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
@@ -299,6 +320,31 @@ def test_a_model_with_batch_statistics_is_refused_before_the_run(
     norm = torch.nn.BatchNorm1d(6, track_running_stats=kept)
     monkeypatch.setattr(FeaturesTask, "model", lambda _: torch.nn.Sequential(norm, torch.nn.Linear(6, 3)))
     assert "use layer normalisation" in problems(study_of(), tmp_path)
+
+
+class Centring(torch.nn.Module):
+    """Takes from each input a mean of those before it, which it keeps where it is told to."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.linear, self.where, self.hidden = torch.nn.Linear(6, 3), where, torch.zeros(6)
+        self.register_buffer("mean", torch.zeros(6))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Scores (B, classes)."""
+        kept = getattr(self, self.where)
+        if self.training:
+            kept.mul_(0.9).add_(inputs.detach().mean(0), alpha=0.1)
+        return self.linear(inputs - (self.hidden if self.where == "hidden" else 0.0))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("where", ["mean", "hidden"])
+def test_a_model_that_keeps_something_of_the_notes_beside_its_weights_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """What it keeps of one is in the gradients of all that come after it, or in what is told of test notes."""
+    monkeypatch.setattr(FeaturesTask, "model", lambda _: Centring(where))
+    assert "the model keeps something of the texts" in problems(study_of(), tmp_path)
 
 
 def test_a_bench_refuses_batch_statistics() -> None:

@@ -26,7 +26,7 @@ from wardround.layers.ledger import last_value
 from wardround.privacy.guards import Guards, Source, Terms
 from wardround.privacy.journal import BudgetJournal
 from wardround.privacy.refusals import refused
-from wardround.privacy.simulated import misfits
+from wardround.privacy.simulated import misfits, unsteady
 from wardround.study.load import Study
 
 SECRET = Path("keys") / "chance.key"
@@ -130,7 +130,8 @@ def unfit(settings: SiteSettings, study: Study, task: Any, data: SiteData) -> li
             "privacy.dp: with dedupe in [data], a note to test on decides whether another's is trained on; take the "
             "repeated texts out of the files, and dedupe out of site.toml"
         )
-    return leaks or list(misfits(Terms.of(study), {settings.name: cast("Units", data.units).count}))
+    leaks = leaks or list(misfits(Terms.of(study), {settings.name: cast("Units", data.units).count}))
+    return leaks or list(unsteady(study, task, data))
 
 
 def admit_terms(settings: SiteSettings, study: Study, task: Any, data: SiteData) -> None:

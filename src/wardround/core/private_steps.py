@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 NEARLY = 1e-3  # of a gradient's length: what single precision may lose on two ways to the same sum
 FEW = 3  # units on which both ways are compared
 AHEAD = 10_000  # draws that are made together: the units of so many steps
+DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
 ROWS = 256  # examples whose gradients are had at once
 
 Loss = Callable[[nn.Module, Batch], Tensor]
@@ -240,9 +241,11 @@ class Trust:
 
     @staticmethod
     def _agrees(way: Way, bench: "Bench", loss: Loss, few: UnitsPart, limit: float) -> bool:
-        """Compare it with the loop on a few units, without dropout, which would differ."""
-        before = bench.gradient.clone()
-        bench.model.eval()
+        """Compare it with the loop on a few units, as in training but for dropout, which would differ."""
+        before, chance = bench.gradient.clone(), torch.get_rng_state()
+        dropouts = [(part, part.p) for part in bench.model.modules() if isinstance(part, DROPOUTS)]
+        for part, _ in dropouts:
+            part.p = 0.0
         layers = way(few, bench, loss)
         if layers is not None:
             bench.gradient.zero_()
@@ -252,6 +255,25 @@ class Trust:
             clipped(layers, limit)
             same = torch.allclose(norms(layers), lengths, rtol=NEARLY, atol=1e-6)
             same &= float((bench.gradient - slow).norm()) <= NEARLY * max(float(slow.norm()), 1e-6)
-        bench.model.train()
+        for part, p in dropouts:
+            part.p = p
+        torch.set_rng_state(chance)
         bench.gradient.copy_(before)
         return layers is not None and same
+
+
+def steady(bench: "Bench", task: Task, train: Examples, units: Units) -> bool:
+    """Whether a unit's gradient is the same whoever came before it, and nothing in the model moves but its weights."""
+    before = {name: value.clone() for name, value in bench.model.train().named_buffers()}
+
+    def gradient(unit: int) -> Tensor:
+        torch.default_generator.manual_seed(0)
+        bench.gradient.zero_()
+        UnitsPart(task, train, units, torch.tensor([unit])).loop(bench, task.loss, 1.0)
+        return bench.gradient.clone()
+
+    with torch.random.fork_rng(devices=[]):
+        first, _, again = gradient(0), gradient(units.count - 1), gradient(0)
+    bench.gradient.zero_()
+    same = float((first - again).norm()) <= NEARLY * float(first.norm())
+    return same and all(torch.equal(value, before.get(name, value)) for name, value in bench.model.named_buffers())

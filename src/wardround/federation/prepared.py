@@ -50,7 +50,7 @@ class Prepared:
         units = None
         if self._unit:
             splits = {"train": train, "test": test, **({} if valid is None else {"valid": valid})}
-            units = units_of(self._unit, name, splits, self.task(name) or self._task)
+            units = units_of(self._unit, name, splits, self.task(name) or self._task, len(cast("Examples", mine[0])))
         return SiteData(cast("Examples", mine[0]), cast("Examples", mine[1]), mine[2], self.public, units)
 
     def task(self, name: str) -> Any:

@@ -1,6 +1,6 @@
 """What differential privacy protects as a whole at a site: each example, each document, or each patient.
 
-    units = units_of("patient", "north", {"train": train, "test": test}, task)
+    units = units_of("patient", "north", {"train": train, "test": test}, task, len(task.examples(train)))
 
 A patient's rows are clipped together, so all must say whose they are; and nobody's are in training and in the test, for
 the budget of one part would then be spent on another's patients. The same holds of documents, by their ids; one that
@@ -28,8 +28,8 @@ Unit = Literal["example", "document", "patient"]
 MADE_UP = re.compile(r"\.\w+:\d+(\.\d+)?$")  # the end of an id that is a file and a line
 
 
-def units_of(unit: Unit, site: str, splits: Mapping[str, Raw], task: Any) -> Units:
-    """The units of one site, whose raw examples these are by split."""
+def units_of(unit: Unit, site: str, splits: Mapping[str, Raw], task: Any, count: int) -> Units:
+    """The units of one site, whose raw examples these are by split; the task makes so many of those to train on."""
     names = {split: owners(unit, site, split, raw) for split, raw in splits.items()}
     for (one, other), both in patients_on_two_sides(splits).items() if unit == "patient" else ():
         raise ValueError(
@@ -42,9 +42,17 @@ def units_of(unit: Unit, site: str, splits: Mapping[str, Raw], task: Any) -> Uni
             "one side (wardround data split), or give those that only share an id other ones"
         )
     train = splits["train"]
-    rows = [torch.tensor([row]) for row in range(len(task.examples(train)))] if unit == "example" else _rows(
-        [names["train"][home] for home in task.homes(train)]
-    )  # fmt: skip
+    homes = task.homes(train)
+    if len(homes) != count:  # a task of somebody's own that cuts texts, or leaves some out
+        raise ValueError(
+            f"privacy.dp: the task makes {count} examples of {len(train)} texts of {site}, and says of {len(homes)} of "
+            "them which text they are of; have its `homes` say it of each"
+        )
+    rows = (
+        [torch.tensor([row]) for row in range(count)]
+        if unit == "example"
+        else _rows([names["train"][home] for home in homes])
+    )
 
     @cache
     def apart(split: str) -> tuple[Examples, ...]:

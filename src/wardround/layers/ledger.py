@@ -60,11 +60,13 @@ class Chain:
             try:
                 while left:
                     left = left[file.write(left) :]
-            except OSError:  # a full disk; once there is room, the lines follow a whole one
+                if durable:
+                    os.fsync(file.fileno())
+            except (
+                OSError
+            ):  # a full disk, of which some tell no sooner; once there is room, the lines follow a whole one
                 file.truncate(end)
                 raise
-            if durable:
-                os.fsync(file.fileno())
         self.lines.clear()
 
 

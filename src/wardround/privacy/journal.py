@@ -14,10 +14,16 @@ Rules of this file:
 4. The file is a chain (`layers.ledger`): a line that was changed or taken out of its middle stops all spending, and so
    does an end that was cut off, which the site's ledger has noted with every answer (`noted`).
 5. What a site has forgotten, because it was put back from a copy, counts as spent whole, and its run is over here.
+6. Several processes may have it open: a simulation's workers, a site's commands. Whoever spends has the file alone
+   meanwhile, and has read what others have written; whoever only reads changes nothing, not even a line cut off.
 """
 
+import fcntl
+import json
+import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +31,7 @@ from typing import Any
 
 from wardround.core.layer import Withheld
 from wardround.core.private_steps import Look
-from wardround.layers.ledger import Chain, LedgerError, lines, verify
+from wardround.layers.ledger import BROKEN, START, Chain, linked
 from wardround.privacy.accounting import epsilon
 
 NOTHING = 1e-9  # what rounding may add
@@ -134,11 +140,18 @@ class BudgetJournal:
 
     def __init__(self, path: Path, allowance: Allowance | None = None, noted: str = "") -> None:
         self.path, self.allowance = path, allowance
-        self._chain = Chain(path)
-        self.runs = spent_in(path, noted)
+        self.runs: dict[tuple[str, str], SpentRun] = {}
+        self._head, self._lines, self._bytes = START, 0, 0
+        """As far as it was read: the last hash, and how many lines and bytes."""
+        if noted not in ("", *self._read_on()):
+            raise Tampered(f"{path}: its end was cut off; the ledger has noted a line of it that is not here")
 
     def spend(self, entry: Entry) -> None:
         """Note a look for good, unless it was noted before; `Overspent` if it may not be."""
+        with self._alone():
+            self._spend(entry)
+
+    def _spend(self, entry: Entry) -> None:
         known = self.runs.get((entry.study, entry.run))
         if known is not None and entry.key in known.keys:
             return
@@ -162,28 +175,56 @@ class BudgetJournal:
 
     def greet(self, size: Entry, first: Entry) -> None:
         """Note that a study's number of units is told, once; `Overspent` if a new run could not even train once."""
-        known = (size.study, size.run) in self.runs
-        if not known and self.allowance:
-            self._afford(self.allowance, _line(first))
-        if not any(size.key in run.keys for (study, _), run in self.runs.items() if study == size.study):
-            self.spend(size)
+        with self._alone():
+            known = (size.study, size.run) in self.runs
+            if not known and self.allowance:
+                self._afford(self.allowance, _line(first))
+            if not any(size.key in run.keys for (study, _), run in self.runs.items() if study == size.study):
+                self._spend(size)
 
     def forget(self, study: str, name: str, run: str, unit: str, cost: Allowance) -> None:
         """Count a run as spent whole: what it has had is not known any more."""
-        self._write({
+        line = {
             "time": datetime.now(UTC).isoformat(timespec="seconds"), "study": study, "name": name, "run": run,
             "key": "", "kind": FORGOTTEN, "noise": 0.0, "rate": 0.0, "steps": 0, "unit": unit,
             "epsilon": cost.epsilon, "delta": cost.delta, "size": 0.0,
-        })  # fmt: skip
+        }  # fmt: skip
+        with self._alone():
+            self._write(line)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Have the file to oneself, with all that others have written to it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
+            self._read_on()
+            yield
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        self._chain.append(line)
-        try:
-            self._chain.flush(durable=True)
-        except OSError:
-            self._chain = Chain(self.path)
-            raise
-        self._take(line)
+        chain = Chain(self.path)  # sets aside what a crash has cut off
+        chain.append(line)
+        chain.flush(durable=True)
+        self._read_on()
+
+    def _read_on(self) -> set[str]:
+        """Count the lines that were not read before; their hashes."""
+        new = set[str]()
+        with suppress(FileNotFoundError), self.path.open("rb") as file:
+            if file.seek(0, os.SEEK_END) < self._bytes:
+                raise Tampered(f"{self.path}: its end was cut off while it was in use")
+            file.seek(self._bytes)
+            for raw in file:
+                if not raw.endswith(b"\n"):  # it is being written, or a crash came before it counted
+                    break
+                head = linked(self._head, raw)
+                try:
+                    _add(self.runs, json.loads(raw) if head else {})
+                except (ValueError, LookupError, TypeError):
+                    raise Tampered(f"{self.path}:{self._lines + 1}: {BROKEN}") from None
+                new.add(head)
+                self._head, self._lines, self._bytes = head, self._lines + 1, self._bytes + len(raw)
+        return new
 
     def _afford(self, allowance: Allowance, line: Mapping[str, Any]) -> None:
         mine = (str(line["study"]), str(line["run"]))
@@ -197,9 +238,6 @@ class BudgetJournal:
         if before + after.cost > allowance.epsilon * (1 + NOTHING):
             raise Overspent("ε of the site's budget is spent")
 
-    def _take(self, line: Mapping[str, Any]) -> None:
-        _add(self.runs, line)
-
     @property
     def spent(self) -> tuple[float, float]:
         """The ε and δ of all runs together."""
@@ -211,19 +249,7 @@ def spent_in(path: Path, noted: str = "") -> dict[tuple[str, str], SpentRun]:
 
     `noted` is the hash of a line that it must have: the site's ledger has it from the last answer that left.
     """
-    runs: dict[tuple[str, str], SpentRun] = {}
-    known = not noted
-    if path.exists():
-        try:
-            verify(path)
-        except LedgerError as error:
-            raise Tampered(str(error)) from None
-        for line in lines(path):
-            _add(runs, line)
-            known = known or line["hash"] == noted
-    if not known:
-        raise Tampered(f"{path}: its end was cut off; the ledger has noted a line of it that is not here")
-    return runs
+    return BudgetJournal(path, noted=noted).runs
 
 
 def _line(entry: Entry) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol, cast
 
+from wardround.core.bench import Bench
 from wardround.core.files import file_name
-from wardround.core.task import SiteData, Units
+from wardround.core.private_steps import steady
+from wardround.core.task import SiteData, Task, Units
 from wardround.privacy.guards import Guards, Source, Terms
 from wardround.privacy.journal import Allowance, BudgetJournal
 from wardround.study.load import Study
@@ -59,6 +61,16 @@ def misfits(terms: Terms, sizes: dict[str, int]) -> Iterator[str]:
         yield (
             f"method.batch = {batch} is more than the {dp.unit}s at {_some(small)}; lower it, set it to 0 to "
             "take all, or leave out such sites"
+        )
+
+
+def unsteady(study: Study, task: Task, data: SiteData) -> Iterator[str]:
+    """Why a model of somebody's own would carry notes on without noise, by a look at two of a site's units."""
+    units = cast("Units", data.units)
+    if units.count and not steady(Bench.of(task, study.sites.private), task, data.train, units):
+        yield (
+            "privacy.dp: the model keeps something of the texts that it learns from which is no weight (a running "
+            "mean, say), and no noise would be on it; have it keep nothing, and draw from torch's generator alone"
         )
 
 

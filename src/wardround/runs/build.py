@@ -29,7 +29,7 @@ from wardround.federation.sites import Declared, Sites, federate, opened, pooled
 from wardround.federation.validation import validated
 from wardround.privacy.guards import Guards
 from wardround.privacy.refusals import refused
-from wardround.privacy.simulated import simulated_guards
+from wardround.privacy.simulated import simulated_guards, unsteady
 from wardround.runs.fitting import enough, fitting, measurable, taking_part
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
@@ -106,7 +106,10 @@ def build(study: Study, out: Path, corpus: Sites | None = None) -> Built:
     if problems:
         raise StudyError(study.name, problems)
     guards = simulated_guards(study, sites, out) if study.dp else None
-    return replace(_assembled(study, task, sites, raw, out / "memory", device, guards), doubts=unsure)
+    built = _assembled(study, task, sites, raw, out / "memory", device, guards)
+    if study.dp and (problems := list(unsteady(study, task, sites.open(sites.names[0])))):
+        raise StudyError(study.name, problems)
+    return replace(built, doubts=unsure)
 
 
 def build_apart(study: Study, out: Path, names: Sequence[str]) -> Built:
