@@ -119,8 +119,9 @@ def run(
             )
             layers = guards(study)
         built.host.device = built.host.device.claim()  # now that workers have begun, which need it untouched
-        for words in built.doubts if tell else ():
-            tell(words)
+        if tell:
+            for words in built.doubts:
+                tell(words)
         try:
             window = Window(study.schedule, out, clock or Clock())
             return _Loop(built, window, engine, ledger, layers, progress, checkpoint_seconds).go(checkpoint)
