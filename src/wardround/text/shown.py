@@ -9,7 +9,7 @@ Rules:
 2. A *name* may be shown: what the study declares, or what is short and repeats in a column of labels; one without a
    blank that repeats often (Request-Existing_Examination_and_Treatment) may be longer.
 3. A column of which most values occur once is no column of labels, and holds no names; nor is one of many different
-   values of several words, or long ones, of which most occur twice at most.
+   values of several words, or long ones, that occur less than four times on average.
 4. In a column of labels, a rare one that is worded as labels are is a class like any other; messages give its length.
 5. An id may be shown if it has the form of one: short, ASCII, without blanks, with a digit, and no word behind it (as
    T3word, or a pair's id that is made of its entities: 17:aspirin-rash). A hash, a file's name with a digit, and the
@@ -27,7 +27,7 @@ from typing import Self
 
 NOT_SHOWN = "(not shown)"
 FEWEST = 10  # values from which on a column can be told by how often each occurs
-SELDOM, MANY = 2, 20  # times, and different values
+MANY, OFTEN = 20, 4  # different values, and how often each occurs on average
 WIDTH = 40
 LONGER = re.compile(r"[A-Za-z]+([_/.:+-][A-Za-z]+)*")  # of one piece, as no note is
 WORDS = 4  # of a rare label, at most
@@ -183,9 +183,11 @@ def unlike_names(counts: Mapping[str, int], fewest: int = FEWEST) -> str:
     whole, once = sum(counts.values()), sum(count == 1 for count in counts.values())
     if whole >= fewest and 2 * once > whole:
         return f"{once:,} of {whole:,} values occur once"
-    seldom = sum(count for value, count in counts.items() if count <= SELDOM and (_wide(value) or " " in value.strip()))
-    if len(counts) >= MANY and 2 * seldom > whole:  # short texts that stand there twice
-        return f"{seldom:,} of {whole:,} values occur once or twice"
+    texts = [count for value, count in counts.items() if _wide(value) or " " in value.strip()]
+    if len(texts) >= MANY and whole < 2 * sum(texts) and sum(texts) < OFTEN * len(texts):  # short texts, some repeated
+        return (
+            f"{len(texts):,} of {len(counts):,} are of several words or long, and occur {whole / len(counts):.1f} times"
+        )
     return ""
 
 
