@@ -325,10 +325,10 @@ def test_a_model_with_batch_statistics_is_refused_before_the_run(
 class Centring(torch.nn.Module):
     """Takes from each input a mean of those before it, which it keeps where it is told to."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, features: int) -> None:
         super().__init__()
-        self.linear, self.where, self.hidden = torch.nn.Linear(6, 3), where, torch.zeros(6)
-        self.register_buffer("mean", torch.zeros(6))
+        self.linear, self.where, self.hidden = torch.nn.Linear(features, 3), where, torch.zeros(features)
+        self.register_buffer("mean", torch.zeros(features))
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Scores (B, classes)."""
@@ -338,13 +338,14 @@ class Centring(torch.nn.Module):
         return self.linear(inputs - (self.hidden if self.where == "hidden" else 0.0))  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("where", ["mean", "hidden"])
+@pytest.mark.parametrize(("where", "features"), [("mean", 7), ("hidden", 8)])  # no other test's task: a bench is kept
 def test_a_model_that_keeps_something_of_the_notes_beside_its_weights_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, features: int
 ) -> None:
     """What it keeps of one is in the gradients of all that come after it, or in what is told of test notes."""
-    monkeypatch.setattr(FeaturesTask, "model", lambda _: Centring(where))
-    assert "the model keeps something of the texts" in problems(study_of(), tmp_path)
+    monkeypatch.setattr(FeaturesTask, "model", lambda _: Centring(where, features))
+    study = study_of(corpus={**ROWS, "features": features})
+    assert "the model keeps something of the texts" in problems(study, tmp_path)
 
 
 def test_a_bench_refuses_batch_statistics() -> None:
