@@ -5,6 +5,7 @@ import re
 import shlex
 import tomllib
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import pytest
@@ -536,3 +537,34 @@ def test_words_that_come_again_can_be_learnt_one_by_one(tmp_path: Path) -> None:
     rows = "".join(f"{('fever', 'cough', 'rash', 'itch')[at % 4]},{'xy'[at % 2]}\n" for at in range(60))
     (tmp_path / "words.csv").write_text(f"text,label\n{rows}")
     assert 0 == cli("data", "check", "words.csv", "--task", "classification", cwd=tmp_path).code
+
+
+def many_wards(path: Path, each: int) -> None:
+    """So many texts of each of 26 wards, whose names have several words."""
+    rows = (f"a note of {end} with a {end}{at},Ward of {end}\n" for end in ascii_lowercase for at in range(each))
+    path.write_text(f"text,label\n{''.join(rows)}")
+
+
+def test_what_training_calls_labels_is_known_among_a_few_test_texts(tmp_path: Path) -> None:
+    """Two texts of each of many classes were refused as no labels, with no way on."""
+    many_wards(tmp_path / "train.csv", 6)
+    many_wards(tmp_path / "test.csv", 2)
+    ended = cli("new", "train.csv", "test.csv", cwd=tmp_path)
+    assert 0 == ended.code, ended
+    assert 26 == len(read(tmp_path / "study.toml")["corpus"]["labels"])
+
+
+def test_many_small_classes_are_labels_for_whoever_has_looked_at_them(tmp_path: Path) -> None:
+    """The refusal named no remedy, and `--show-text`, which a run offers, changed nothing."""
+    for name in ("train", "test"):
+        many_wards(tmp_path / f"{name}.csv", 3)
+    ended = cli("new", "train.csv", "test.csv", cwd=tmp_path)
+    assert (1, False) == (ended.code, "Ward of" in ended.err)
+    assert "If these are labels, give --show-text" in " ".join(ended.err.split())
+    assert 1 == cli("data", "check", "train.csv", cwd=tmp_path).code
+    ended = cli("data", "check", "train.csv", "--show-text", cwd=tmp_path)
+    assert (0, True) == (ended.code, "not look like labels" in " ".join(ended.out.split()))
+    assert 0 == cli("new", "train.csv", "test.csv", "--show-text", cwd=tmp_path).code
+    assert 26 == len(read(tmp_path / "study.toml")["corpus"]["labels"])
+    ended = cli("run", "study.toml", "--quiet", "--set", "rounds=1", "--workers", 1, cwd=tmp_path)
+    assert 0 == ended.code, ended

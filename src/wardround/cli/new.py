@@ -65,7 +65,13 @@ def command(
         task = task or _chosen(known, form, whole)
         learnt = _learnt(known[task], whole)
         chosen = known[task](**learnt)
-        whole = [check(file, options, task=chosen, form=form, learns=split == "train") for split, file in files.items()]
+        taught = whole[0].names
+        whole = [
+            check(file, options, task=chosen, form=form)
+            if split == "train"
+            else check(file, options, task=chosen, form=form, learns=False, known=taught)
+            for split, file in files.items()
+        ]
         _show(whole)
         lacking = sum(one.lost and one.line is None for survey in whole for one in survey.findings.listed)
         if lacking and lacking == sum(survey.findings.refused for survey in whole):

@@ -9,7 +9,7 @@ leaves out is *lost*, what it repairs or only finds odd is not.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,7 +31,7 @@ from wardround.text.document import Document, Entity, Placed, Relation
 from wardround.text.language import language
 from wardround.text.reading import DataError, Problems, digest, near_digest
 from wardround.text.sentences import Scope, sentences
-from wardround.text.shown import NOT_SHOWN, code, names_of
+from wardround.text.shown import NOT_SHOWN, code, names_of, text_is_shown
 
 NUMBER = re.compile(r"\b[A-Z]?\d[\d,]*\b")
 MOST = 10_000  # findings of which the places are kept
@@ -192,9 +192,12 @@ def named(counts: Counter[str]) -> dict[str, int]:
 
 def check(
     path: Path, options: Options, *, task: Checks | None = None, form: str = "", phi: bool = False,
-    finder: Finder | None = None, learns: bool = True,
+    finder: Finder | None = None, learns: bool = True, known: Collection[str] = (),
 ) -> Survey:  # fmt: skip
-    """Read everything under a path and count it; with `phi`, also what looks as if it named somebody."""
+    """Read everything under a path and count it; with `phi`, also what looks as if it named somebody.
+
+    What training calls its labels or types is `known` to be a name, however seldom it occurs here.
+    """
     survey, texts = Survey(), Texts[_Seen](near_digest)
     findings, view = survey.findings, task.takes if task else None
     options = replace(options, needs=("entities",) if view in ("entities", "pairs") else ())
@@ -228,8 +231,10 @@ def check(
     leaks = Leaks(splits)
     _count_repeats(survey, leaks, texts, pairs=None if view is None else view == "pairs")
     if not survey.unreadable:
-        for what, remedy in (*_wanting(survey, task if learns else None), *survey.unlike(options.label)):
+        unlike = [*survey.unlike(options.label, known)]
+        for what, remedy in (*_wanting(survey, task if learns else None), *(() if text_is_shown() else unlike)):
             findings.refuse(DataError(path, None, what, remedy))
+        findings.mention_all(path, unlike if text_is_shown() else ())
         for place, what, remedy in _wanting_by_split(survey, trained, both, splits, read):
             findings.refuse(DataError(place, None, what, remedy))
         findings.mention_all(path, (*survey.alike(), *(survey.alone() if view is None else ())))

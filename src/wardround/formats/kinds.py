@@ -12,7 +12,7 @@ types once, however many sentences it has, and is counted as often.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,12 +64,19 @@ class Kinds:
         """What a task that takes this view of documents is to tell apart."""
         return Counter(getattr(self, view if view in KINDS else "relations"))
 
-    def unlike(self, column: str | int = "") -> Iterator[tuple[str, str]]:
-        """What does not look like names, and what to do."""
+    @property
+    def names(self) -> frozenset[str]:
+        """All that may be shown."""
+        return frozenset[str]().union(*(names_of(getattr(self, kind)) for kind in KINDS))
+
+    def unlike(self, column: str | int = "", known: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+        """What does not look like names, apart from those known from training, and what to do."""
         for kind, words in KINDS.items():
-            if why := unlike_names(getattr(self, kind)):
+            counts: Counter[str] = getattr(self, kind)
+            if why := unlike_names({name: count for name, count in counts.items() if name not in known}):
                 where = f'column "{column}" does' if column and kind == "labels" else f"what stands for {words} does"
-                yield f"{where} not look like {words}: {why}", "are columns swapped, or is one misnamed?"
+                remedy = f"are columns swapped, or is one misnamed? If these are {words}, give --show-text"
+                yield f"{where} not look like {words}: {why}", remedy
 
     def alone(self) -> Iterator[tuple[str, str]]:
         """That there is one label, where each of several would be a class."""
