@@ -62,9 +62,7 @@ class Chain:
                     left = left[file.write(left) :]
                 if durable:
                     os.fsync(file.fileno())
-            except (
-                OSError
-            ):  # a full disk, of which some tell no sooner; once there is room, the lines follow a whole one
+            except OSError:  # the disk is full; once there is room, the lines follow a whole one
                 file.truncate(end)
                 raise
         self.lines.clear()
