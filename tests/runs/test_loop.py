@@ -264,8 +264,11 @@ def test_below_the_quorum_the_run_stops_and_says_why(tmp_path: Path) -> None:
     assert (1, expected) == (ended.code, ended.err)
 
 
-def test_a_model_that_runs_away_stops_the_run_and_says_why(tmp_path: Path) -> None:
-    ended = cli("run", small_study(tmp_path, rounds=50), "--set", "method.lr=3e38", *SERIAL, cwd=tmp_path)
+@pytest.mark.parametrize("method", ["fedavg", "local"])
+def test_a_model_that_runs_away_stops_the_run_and_says_why(method: str, tmp_path: Path) -> None:
+    """Also one that stays at its site, and of which no reply shows it: the figures were those of the initial one."""
+    path = small_study(tmp_path, rounds=50, method={"name": method, "lr": 3e38})
+    ended = cli("run", path, *SERIAL, cwd=tmp_path)
     assert 1 == ended.code
     assert "0 of 3 sites gave a usable reply" in ended.err
     assert "holds NaN or infinity" in ended.err

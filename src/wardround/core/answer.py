@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from wardround.core.layer import Layer, carried, outside
-from wardround.core.manifest import Manifest
+from wardround.core.manifest import NOT_FINITE, Manifest
 from wardround.core.method import Method, Step
 from wardround.core.record import Message
 from wardround.core.site import Site
@@ -46,6 +46,8 @@ def answer(
     layers = outside(step, layers)
     kinds = carried(step, layers)
     _declared(step, kinds[0], reply)
+    if site.lost:  # the reply may not show it: of a model that stays at its site nothing leaves
+        raise Unfit(f"{site.lost} {NOT_FINITE}")
     if layers and manifest is not None and (wrong := manifest.refusal(step.reply, reply)):
         raise Unfit(wrong)
     for layer, kind in zip(layers, kinds[1:], strict=True):

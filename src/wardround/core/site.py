@@ -63,6 +63,8 @@ class Site:
         self._kept: dict[type[Private], Private] = {}
         self.recalled: dict[str, Private] = {}
         """What this exchange has looked up of earlier ones, by kind: with the message, what its reply depends on."""
+        self.lost = ""
+        """The kind of a record that was to be kept and holds what is no number."""
         self.behind: int | None = None
         """How many examples stand behind the reply, as far as the step has said; the fewest, if it said it twice."""
 
@@ -114,6 +116,7 @@ class Site:
         if not isinstance(record, Private):
             raise TypeError(f"a site keeps Private records; {type(record).__name__} is none")
         if not all(map(finite, vars(record).values())):
+            self.lost = type(record).__name__
             return
         self._memory.keep(record, self.exchange)
         self._kept[type(record)] = record
