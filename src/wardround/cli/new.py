@@ -79,7 +79,7 @@ def command(
         if refused := [file for file, survey in zip(files.values(), whole, strict=True) if survey.findings.refused]:
             _refuse(refused, as_given(options, form), sum(survey.findings.refused for survey in whole), lossy=lossy)
         if not lossy and (kinds := _losses(whole)):
-            rest = "the rest is only told; mend it, or go on with --lossy and set it in the study"
+            rest = "mend that, or go on with --lossy and set it in the study; nothing else on the list stops you"
             fail(f"nothing was written: of what is listed, these would be lost: {kinds}; {rest}", 1)
         if options.source and 1 < whole[0].documents == len(whole[0].sources):
             errors.print(
