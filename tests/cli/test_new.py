@@ -423,7 +423,7 @@ def test_what_a_task_would_leave_out_is_told_and_accepted_if_asked(tmp_path: Pat
         (tmp_path / f"{split}.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in (row, near, near, *apart)))
     arguments = ("new", "train.jsonl", "test.jsonl", "--task", "relation")
     ended = cli(*arguments, cwd=tmp_path)
-    words = 'of what is listed, these would be lost: "relation across sentences, left out" (2); mend that, or go on with --lossy'
+    words = 'these would be lost: "relation across sentences, left out" (2); mend that, or go on with --lossy'
     assert (1, True) == (ended.code, words in ended.err), ended
     assert 0 == cli(*arguments, "--lossy", cwd=tmp_path).code
     assert ["none", "causes"] == read(tmp_path / "study.toml")["corpus"]["labels"]
