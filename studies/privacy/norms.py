@@ -33,10 +33,11 @@ def figures(built: Built, site: str, unit: Unit, weights: Weights) -> list[float
     """How many units there are, the median length of their gradients, and for each clip the signal."""
     assert built.raw is not None  # noqa: S101 -- one process sees all notes here
     train, test = built.raw.raw(site)
-    units = units_of(unit, site, {"train": train, "test": test}, built.task)
+    examples = built.task.examples(train)
+    units = units_of(unit, site, {"train": train, "test": test}, built.task, len(examples))
     bench = Bench.of(built.task)
     bench.load(weights)
-    part = UnitsPart(built.task, built.task.examples(train), units, torch.arange(units.count))
+    part = UnitsPart(built.task, examples, units, torch.arange(units.count))
     layers = part.by_one_pass(bench, built.task.loss)
     assert layers is not None  # noqa: S101 -- a linear classifier's gradients can be had so
     signals = []

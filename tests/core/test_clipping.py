@@ -196,7 +196,8 @@ def test_units_that_a_model_mixes_only_while_it_trains_are_noticed(tmp_path: Pat
     forward, draw = bench.model.forward, torch.nn.Dropout(dropout)
 
     def mixing(inputs: torch.Tensor) -> torch.Tensor:
-        return forward(draw(inputs - inputs.mean(0) if bench.model.training else inputs))
+        answer: torch.Tensor = forward(draw(inputs - inputs.mean(0) if bench.model.training else inputs))
+        return answer
 
     bench.model.add_module("draw", draw)
     bench.model.train()

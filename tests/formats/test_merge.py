@@ -159,7 +159,7 @@ def test_the_command_lists_and_counts(tmp_path: Path) -> None:
     assert (0, "documents in all.jsonl: 2 (duplicates 1, conflicts 1)\n") == (ended.code, ended.out)
     assert "spirin" not in ended.out + ended.err
     ended = cli("data", "merge", "one.jsonl", "--out", "b.jsonl", "--keep", "lats", cwd=tmp_path)
-    assert (2, "--keep lats: did you mean last?") == (ended.code, ended.err.strip())
+    assert (2, "--keep lats: did you mean last? use one of first, last") == (ended.code, ended.err.strip())
 
 
 @pytest.mark.parametrize("to", ["doccano", "brat"])

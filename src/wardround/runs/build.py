@@ -188,8 +188,8 @@ def _judged(task: BoundTask, sites: Sites) -> None:
 
 def _doubts(study: Study, sites: Sites) -> Iterator[str]:
     """Why the study's encoder, whatever the task, may not suit the texts of a few sites."""
-    raw = [sites.raw(name)[0] for name in sites.names[:JUDGED]]
     if encoder := study.task.files().get("encoder"):
+        raw = [sites.raw(name)[0] for name in sites.names[:JUDGED]]
         yield from doubts(encoder, [document for some in raw for document in getattr(some, "documents", ())])
 
 

@@ -242,7 +242,7 @@ class _Loop:
             return
         doing("looking through the data")
         seen = describe(raw, self.built.task)
-        data = Data(**{**seen, "problems": [*self.built.doubts, *seen["problems"]]})
+        data = Data(**{**seen, "problems": [*self.built.doubts, *seen.get("problems", ())]})
         DATA.write(self.out, data)
         add_references(self.out, fitted(self.built.task, raw, data.fingerprint, self.study.references))
 
