@@ -72,6 +72,7 @@ def command(
             else check(file, options, task=chosen, form=form, learns=False, known=taught)
             for split, file in files.items()
         ]
+        _compare(files, whole, options)
         _show(whole)
         lacking = sum(one.lost and one.line is None for survey in whole for one in survey.findings.listed)
         if lacking and lacking == sum(survey.findings.refused for survey in whole):

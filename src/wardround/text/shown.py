@@ -186,7 +186,7 @@ def unlike_names(counts: Mapping[str, int], fewest: int = FEWEST) -> str:
     texts = [count for value, count in counts.items() if _wide(value) or " " in value.strip()]
     if len(texts) >= MANY and whole < 2 * sum(texts) and sum(texts) < OFTEN * len(texts):  # short texts, some repeated
         return (
-            f"{len(texts):,} of {len(counts):,} are of several words or long, and occur {whole / len(counts):.1f} times"
+            f"{len(texts):,} of {len(counts):,} are of several words or long, and occur {sum(texts) / len(texts):.1f} times"
         )
     return ""
 
