@@ -185,7 +185,8 @@ def unlike_names(counts: Mapping[str, int], fewest: int = FEWEST) -> str:
         return f"{once:,} of {whole:,} values occur once"
     texts = [count for value, count in counts.items() if _wide(value) or " " in value.strip()]
     if len(texts) >= MANY and whole < 2 * sum(texts) and sum(texts) < OFTEN * len(texts):  # short texts, some repeated
-        return f"{len(texts):,} of {len(counts):,} are of several words or long, and occur {sum(texts) / len(texts):.1f} times"
+        each = sum(texts) / len(texts)
+        return f"{len(texts):,} of {len(counts):,} are of several words or long, and occur {each:.1f} times"
     return ""
 
 
