@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from wardround.formats.options import Column
 from wardround.text.reading import nearest
-from wardround.text.shown import SENTENCE, heads, like_heads, names_of, short
+from wardround.text.shown import SENTENCE, heads, like_heads, names_of, short, width
 
 HEADER = ("id", "text", "label", "source", "language")
 USUAL = {
@@ -99,16 +99,11 @@ def like_labels(values: Counter[str]) -> bool:
 
 def like_texts(values: Counter[str]) -> bool:
     """Whether a column holds long values that hardly repeat."""
-    return 2 * len(values) > values.total() and sum(map(_width, values)) > LONG * len(values)
+    return 2 * len(values) > values.total() and sum(map(width, values)) > LONG * len(values)
 
 
 def _names(cell: str) -> bool:
     return bool(cell) and short(cell) and not SENTENCE.search(cell) and not any(map(str.isdigit, cell))
-
-
-def _width(value: str) -> int:
-    """How much it says: a Chinese character as much as three Latin letters."""
-    return sum(1 if char < "\u2e80" else 3 for char in value)
 
 
 def _mean(cells: Sequence[str]) -> float:

@@ -139,12 +139,12 @@ def code(language: str) -> str:
 
 def short(value: str) -> bool:
     """Whether a value is no longer than names are: up to five words on one line."""
-    return not _wide(value, WIDTH) and value.isprintable() and len(value.split()) <= 5
+    return width(value) <= WIDTH and value.isprintable() and len(value.split()) <= 5
 
 
-def _wide(value: str, most: int = WIDTH // 2) -> bool:
-    """Whether a value is longer than this; a Chinese character says as much as three Latin letters."""
-    return sum(1 if char < "\u2e80" else 3 for char in value) > most
+def width(value: str) -> int:
+    """How much a value says: a Chinese character as much as three Latin letters."""
+    return sum(1 if char < "\u2e80" else 3 for char in value)
 
 
 def like_heads(first: Sequence[str]) -> bool:
@@ -183,7 +183,7 @@ def unlike_names(counts: Mapping[str, int], fewest: int = FEWEST) -> str:
     whole, once = sum(counts.values()), sum(count == 1 for count in counts.values())
     if whole >= fewest and 2 * once > whole:
         return f"{once:,} of {whole:,} values occur once"
-    texts = [count for value, count in counts.items() if _wide(value) or " " in value.strip()]
+    texts = [count for value, count in counts.items() if width(value) > WIDTH // 2 or " " in value.strip()]
     if len(texts) >= MANY and whole < 2 * sum(texts) and sum(texts) < OFTEN * len(texts):  # short texts, some repeated
         each = sum(texts) / len(texts)
         return f"{len(texts):,} of {len(counts):,} are of several words or long, and occur {each:.1f} times"
