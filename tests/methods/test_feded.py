@@ -1,6 +1,8 @@
 """FedED: the oracle's teacher and loss, votes that are small and add up, and a coordinator that learns from them."""
 
 import json
+import math
+import runpy
 from pathlib import Path
 from typing import Any, Literal
 
@@ -339,3 +341,41 @@ def test_public_labels_must_be_the_studys(tmp_path: Path, monkeypatch: pytest.Mo
     )
     with pytest.raises(StudyError, match=r"label \(a value of 1 characters\) is not among"):
         build(load_study(path)[0].study, tmp_path / "run")
+
+
+def held_out() -> Any:
+    """The study's student that stops early."""
+    return runpy.run_path(str(Path(__file__).parents[2] / "studies" / "feded" / "held_out.py"))
+
+
+def test_the_student_that_stops_early_stays_where_a_pass_makes_it_worse(tmp_path: Path) -> None:
+    """At a rate that throws it far off; at a sane one it moves, to less loss on what is held out."""
+    wild = trial(held_out()["HeldOut"](lr=0.2, student_lr=1e6, passes=3), tmp_path / "wild", public=20, classes=3)
+    assert wild.state.weights == wild.round().weights
+    method = held_out()["HeldOut"](lr=0.2, batch=4, held=0.5, passes=3)
+    sane = trial(method, tmp_path / "sane", public=20, classes=3)
+    cohort = sane.cohort(sane.names)
+    assert sane.state.weights != method.round(sane.state, cohort).weights
+    told = cohort.noted["public"]
+    assert math.log(3) > told["student"]["loss"]  # what equal scores have
+    assert 1 <= told["learnt"]["passes"] <= 3
+
+
+def test_the_student_that_stops_early_learns_nothing_from_what_is_held_out() -> None:
+    """Neither labels nor votes there change the loss; those of the rest do."""
+    task, public = DoubleFeatures(4, 3), rows(11, 4, 3, 5)
+    start = Weights({"linear.weight": torch.eye(3, 4, dtype=DOUBLE), "linear.bias": torch.zeros(3, dtype=DOUBLE)})
+    model = Bench.of(task).load(start)
+    learns = torch.arange(11) % 3 > 0
+
+    def loss(changed: Tensor) -> Tensor:
+        q = torch.full((11, 3), 1 / 3, dtype=DOUBLE)
+        q[changed] = torch.tensor([0.8, 0.1, 0.1], dtype=DOUBLE)
+        labels = torch.where(changed, (public.labels + 1) % 3, public.labels)
+        batch = FeatureRows(public.inputs, labels, torch.arange(11))
+        value: Tensor = held_out()["learning"](task, q, 1.0, learns)(model, batch)
+        return value
+
+    nothing = torch.zeros(11, dtype=torch.bool)
+    assert torch.equal(loss(nothing), loss(~learns))
+    assert not torch.equal(loss(nothing), loss(learns))
