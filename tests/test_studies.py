@@ -104,6 +104,34 @@ def test_a_table_has_the_round_that_validation_chose_beside_the_largest_on_test_
     assert capsys.readouterr().out.splitlines()[3].startswith("| majority | 2 |  | 0.750 ± 0.000 |  | 0.429 ± 0.000 |")
 
 
+def test_methods_are_compared_draw_by_draw(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row per method over seeds and folds, its lead where both have the draw; runs that have not ended are out."""
+    for name, seed, first, last in [("fedavg", 0, 0.5, 0.6), ("fedavg", 1, 0.6, 0.8), ("feded", 1, 0.9, 0.7)]:
+        folder = tmp_path / f"{name},fold=2,seed={seed}"
+        folder.mkdir()
+        lines = [{"metrics": {"accuracy": first, "valid_accuracy": 0.9}}, {"metrics": {}}]
+        lines.append({"metrics": {"accuracy": last, "valid_accuracy": 0.8}})
+        (folder / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        (folder / "references.json").write_text(json.dumps({"majority": {"accuracy": 0.5}}), encoding="utf-8")
+        (folder / "metrics.json").write_text("{}", encoding="utf-8")
+    unfinished = tmp_path / "feded,fold=2,seed=0"
+    unfinished.mkdir()
+    (unfinished / "journal.jsonl").write_text("", encoding="utf-8")
+    ask = ["paired.py", str(tmp_path), "--metric", "accuracy", "--beside", "fedavg"]
+    for more, average, other, lead in [
+        ([], "0.700 ± 0.141 | 0.600 0.800", "0.700 | 0.700", "-0.100 | 0 of 1"),
+        (["--last", "2"], "0.625 ± 0.106 | 0.550 0.700", "0.800 | 0.800", "+0.100 | 1 of 1"),
+        (["--by", "valid_accuracy"], "0.550 ± 0.071 | 0.500 0.600", "0.900 | 0.900", "+0.300 | 1 of 1"),
+    ]:
+        monkeypatch.setattr(sys, "argv", [*ask, *more])
+        runpy.run_path(str(STUDIES / "paired.py"), run_name="__main__")
+        _, _, *rows = capsys.readouterr().out.splitlines()
+        assert [f"| fedavg | 2 | {average} |  |  |", f"| feded | 1 | {other} | {lead} |"] == rows[:2]
+        assert rows[2].startswith("| majority | 2 | 0.500 ± 0.000 |")
+
+
 def test_the_study_of_rules_prints_what_each_makes_of_each_lie(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
