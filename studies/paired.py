@@ -4,9 +4,9 @@
     python studies/paired.py runs/fedcmc-layers --metric macro_f1 --by valid_macro_f1 --beside fedavg
 
 A draw is what differs between runs of one method: the seed, and the fold where a study has several. Of a run counts the
-mean of its last evaluations, or the evaluation with the best figure on validation examples, the first of equals. ± is
-the standard deviation over draws, of a difference its standard error. Runs that have not ended are left out. The
-commonest answer and TF-IDF come from each run's references.
+mean of its last evaluations, or the evaluation with the best figure on validation examples, the first of equals, or
+the largest figure of all, as some papers report. ± is the standard deviation over draws, of a difference its standard
+error. Runs that have not ended are left out. The commonest answer and TF-IDF come from each run's references.
 """
 
 import argparse
@@ -60,13 +60,16 @@ def main() -> None:
     asked.add_argument("--metric", required=True)
     asked.add_argument("--last", type=int, default=1, help="the mean of so many last evaluations")
     asked.add_argument("--by", default="", help="the round that is best by this figure instead")
+    asked.add_argument("--largest", action="store_true", help="the largest figure of all evaluations")
     asked.add_argument("--beside", default="", help="the row that the others are compared with")
     chosen = asked.parse_args()
     rows: dict[str, dict[tuple[int, int], float]] = defaultdict(dict)
     references: dict[str, dict[tuple[int, int], float]] = defaultdict(dict)
     runs = [path.parent for folder in chosen.folders for path in folder.glob("*/metrics.json")]
     for run in sorted(runs, key=lambda run: (label(run), draw(run))):
-        rows[label(run)][draw(run)] = figure(run, chosen.metric, chosen.last, chosen.by)
+        rows[label(run)][draw(run)] = figure(
+            run, chosen.metric, chosen.last, chosen.metric if chosen.largest else chosen.by
+        )
         known = run / "references.json"
         for name, figures in json.loads(known.read_text(encoding="utf-8")).items() if known.exists() else ():
             if chosen.metric in figures:

@@ -124,6 +124,7 @@ def test_methods_are_compared_draw_by_draw(
         ([], "0.700 ± 0.141 | 0.600 0.800", "0.700 | 0.700", "-0.100 | 0 of 1"),
         (["--last", "2"], "0.625 ± 0.106 | 0.550 0.700", "0.800 | 0.800", "+0.100 | 1 of 1"),
         (["--by", "valid_accuracy"], "0.550 ± 0.071 | 0.500 0.600", "0.900 | 0.900", "+0.300 | 1 of 1"),
+        (["--largest"], "0.700 ± 0.141 | 0.600 0.800", "0.900 | 0.900", "+0.100 | 1 of 1"),
     ]:
         monkeypatch.setattr(sys, "argv", [*ask, *more])
         runpy.run_path(str(STUDIES / "paired.py"), run_name="__main__")
