@@ -6,7 +6,9 @@
 A draw is what differs between runs of one method: the seed, and the fold where a study has several. Of a run counts the
 mean of its last evaluations, or the evaluation with the best figure on validation examples, the first of equals, or
 the largest figure of all, as some papers report. ± is the standard deviation over draws, of a difference its standard
-error. Runs that have not ended are left out. The commonest answer and TF-IDF come from each run's references.
+error, and only rows that stand beside each other are to be compared: a row of α = 0.5 wants `--beside` one of α = 0.5.
+Runs that have not ended are left out. The commonest answer and TF-IDF come from each run's references; where runs of
+one draw differ in them (other rows to train on), the first row's come first and others are named by their row.
 """
 
 import argparse
@@ -73,10 +75,15 @@ def main() -> None:
         known = run / "references.json"
         for name, figures in json.loads(known.read_text(encoding="utf-8")).items() if known.exists() else ():
             if chosen.metric in figures:
-                references[name][draw(run)] = figures[chosen.metric]
+                value = figures[chosen.metric]
+                if references[name].setdefault(draw(run), value) != value:
+                    references[f"{name}, {label(run)}"][draw(run)] = value
     print(f"| method | draws | {chosen.metric} | by draw | difference | ahead |\n|---|---|---|---|---|---|")
     base = rows.get(chosen.beside, {})
-    for name, draws in [*rows.items(), *references.items()]:
+    distinct = {
+        (name.partition(",")[0], *draws.values()): (name, draws) for name, draws in reversed(references.items())
+    }
+    for name, draws in [*rows.items(), *reversed(distinct.values())]:
         each = " ".join(f"{value:.3f}" for value in draws.values())
         apart = compared(draws, base) if base and name != chosen.beside else " | "
         print(f"| {name} | {len(draws)} | {shown(list(draws.values()))} | {each} | {apart} |")

@@ -16,8 +16,8 @@ share it are averaged. Where a layer shows only sums (secure aggregation) there 
 take the vector with the largest similarity (`minor`, eq. 18) or of any site (`random`; in buckets, of who draws the
 lowest).
 
-With two classes d_{k,1} = d_{k,2}, so both majors come from one site; FedCMC was behind FedAvg there, most of all by
-cosine (studies/fedcmc), so a run warns. The similarities of every round, by site and class, are in the run's journal
+With two classes d_{k,1} = d_{k,2}, so both majors come from one site; FedCMC was no better than FedAvg there
+(studies/fedcmc), so a run warns. The similarities of every round, by site and class, are in the run's journal
 (figure 1).
 
 A dot product can be raised by longer features, which the next round's majors then follow: with three local epochs
@@ -143,7 +143,7 @@ class FedCMC(LocalTraining, Method[Guided]):
         if self.contrast == "none":
             return Guided(weights, None)
         if len(task.labels) == TOO_FEW:
-            log.warning("FedCMC with two classes takes both majors from one site and was behind FedAvg; use fedavg")
+            log.warning("FedCMC with two classes takes both majors from one site, and was no better than FedAvg")
         return Guided(weights, weights[task.classifier].clone())
 
     def round(self, state: Guided, cohort: Cohort) -> Guided:
