@@ -131,12 +131,12 @@ def test_methods_are_compared_draw_by_draw(
         _, _, *rows = capsys.readouterr().out.splitlines()
         assert [f"| fedavg | 2 | {average} |  |  |", f"| feded | 1 | {other} | {lead} |"] == rows[:2]
         assert rows[2].startswith("| majority | 2 | 0.500 ± 0.000 |")
-    other = json.dumps({"majority": {"accuracy": 0.4}})
-    (tmp_path / "fedavg,fold=2,seed=1" / "references.json").write_text(other, encoding="utf-8")
+    elsewhere = json.dumps({"majority": {"accuracy": 0.4}})
+    (tmp_path / "fedavg,fold=2,seed=1" / "references.json").write_text(elsewhere, encoding="utf-8")
     runpy.run_path(str(STUDIES / "paired.py"), run_name="__main__")
-    *_, first, second = capsys.readouterr().out.splitlines()
-    assert first.startswith("| majority | 2 | 0.450 ± 0.071 |")
-    assert second.startswith("| majority, feded | 1 | 0.500 |")
+    *_, majority, another = capsys.readouterr().out.splitlines()
+    assert majority.startswith("| majority | 2 | 0.450 ± 0.071 |")
+    assert another.startswith("| majority, feded | 1 | 0.500 |")
 
 
 def test_the_study_of_rules_prints_what_each_makes_of_each_lie(
